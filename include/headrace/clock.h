@@ -1,0 +1,33 @@
+// Time as a thing that is passed in.
+//
+// Nothing in Headrace reads the clock of the machine by itself, so that a whole run can be simulated (base/simulation.h)
+// and time is never needed for safety, only for pace. `Now` never goes back and says nothing about the calendar;
+// `WallNow` is the calendar, and may jump.
+//
+// Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+
+namespace headrace {
+
+using Duration = std::chrono::nanoseconds;
+using Instant = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+using WallTime = std::chrono::time_point<std::chrono::system_clock, Duration>;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Instant Now() = 0;
+  virtual WallTime WallNow() = 0;
+  // Returns at `until`, or as soon as `stop` asks for it.
+  virtual void SleepUntil(Instant until, std::stop_token stop = {}) = 0;
+
+  void SleepFor(Duration time, std::stop_token stop = {}) { SleepUntil(Now() + time, std::move(stop)); }
+};
+
+// The machine's own clock.
+Clock& RealClock();
+
+}  // namespace headrace
