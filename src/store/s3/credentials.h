@@ -2,6 +2,10 @@
 //
 // The chain is that of the AWS tools, the first source that has something wins: explicit options, environment, web identity token, profile files
 // (with `credential_process`), container, EC2 instance metadata (IMDSv2).
+//
+// They are renewed well before they end, by one fetch at a time in the background: callers go on with the old ones while those are good,
+// and wait only if there are none. A renewal that fails is logged and tried again; it takes nothing away that still works.
+// No secret and no token ever stands in a message or a log line.
 #pragma once
 
 #include <functional>
@@ -9,6 +13,8 @@
 #include <optional>
 #include <string>
 
+#include "base/executor.h"
+#include "base/random.h"
 #include "headrace/clock.h"
 #include "headrace/deadline.h"
 #include "headrace/result.h"
@@ -48,9 +54,10 @@ struct CredentialOptions {
   std::string region;  // for the STS endpoint
 };
 
-// The chain. Asks nobody before the first `Get`.
+// The chain. Asks nobody before the first `Get`. The executor must outlive it; `random` spreads the renewals of many machines.
 std::shared_ptr<CredentialSource> MakeCredentialChain(CredentialOptions options, Surroundings surroundings,
-                                                      std::shared_ptr<HttpClient> http, Clock& clock);
+                                                      std::shared_ptr<HttpClient> http, Executor& executor,
+                                                      Random random = Random::FromEntropy());
 
 // One value out of the profile of `~/.aws/config` (or AWS_CONFIG_FILE): "region", "endpoint_url".
 Result<std::optional<std::string>> ProfileSetting(const Surroundings& surroundings, const std::optional<std::string>& profile,
