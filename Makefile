@@ -21,8 +21,8 @@ test: build  ## all tests, also under sanitizers and fuzzers; ends with "N passe
 check: build  ## the tests that take under three minutes: use this while working
 	@.venv/bin/python scripts/test --quick
 
-bench: build  ## measure against baselines on this machine (docs/performance.md)
-	@scripts/bench
+bench: build  ## measure against baselines on this machine (docs/performance.md); NAMES="folder" for some only
+	@scripts/bench $(NAMES)
 
 soak: build  ## the tests for longer, and against more S3 servers; an hour or so
 	@.venv/bin/python scripts/test --soak

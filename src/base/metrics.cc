@@ -84,7 +84,7 @@ void AppendHistogram(std::string& out, const std::string& name, const std::strin
 Histogram::Histogram(std::vector<double> bounds) : bounds_(std::move(bounds)) {
   std::erase_if(bounds_, [](double bound) { return !std::isfinite(bound); });
   std::ranges::sort(bounds_);
-  bounds_.erase(std::ranges::unique(bounds_).begin(), bounds_.end());
+  bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
   buckets_ = std::make_unique<std::atomic<uint64_t>[]>(bounds_.size() + 1);
 }
 
