@@ -42,7 +42,8 @@ struct HttpResponse {
 // How far a request got before it failed: whether the other side can have acted on it.
 struct HttpFailure {
   Status status;
-  bool sent = true;  // false: certainly no byte of the request left this machine
+  bool sent = true;       // false: certainly no byte of the request left this machine
+  bool too_long = false;  // the answer was longer than `into`
 };
 
 class HttpClient {
