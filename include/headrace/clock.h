@@ -16,6 +16,12 @@ using Duration = std::chrono::nanoseconds;
 using Instant = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 using WallTime = std::chrono::time_point<std::chrono::system_clock, Duration>;
 
+// `from` + `by`, but never beyond the end of time: "for ever" may be added to any point.
+constexpr Instant Later(Instant from, Duration by) {
+  bool beyond = from > Instant{} && by > Instant::max() - from;
+  return beyond ? Instant::max() : from + by;
+}
+
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -24,7 +30,7 @@ class Clock {
   // Returns at `until`, or as soon as `stop` asks for it.
   virtual void SleepUntil(Instant until, std::stop_token stop = {}) = 0;
 
-  void SleepFor(Duration time, std::stop_token stop = {}) { SleepUntil(Now() + time, std::move(stop)); }
+  void SleepFor(Duration time, std::stop_token stop = {}) { SleepUntil(Later(Now(), time), std::move(stop)); }
 };
 
 // The machine's own clock.

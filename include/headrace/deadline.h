@@ -20,7 +20,7 @@ class Deadline {
   Deadline() = default;
   explicit Deadline(Instant at, std::stop_token stop = {}) : at_(at), stop_(std::move(stop)) {}
   static Deadline After(Clock& clock, Duration time, std::stop_token stop = {}) {
-    return Deadline(clock.Now() + time, std::move(stop));
+    return Deadline(Later(clock.Now(), time), std::move(stop));
   }
   static Deadline OnlyStop(std::stop_token stop) { return Deadline(Instant::max(), std::move(stop)); }
 

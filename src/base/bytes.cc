@@ -23,6 +23,7 @@ Bytes Bytes::Slice(size_t offset, size_t length) const {
 }
 
 Buffer::Buffer(size_t size) : size_(size) {
+  if (size > SIZE_MAX - kAlignment) throw std::bad_alloc();
   size_t rounded = std::max(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   if (memory == nullptr) throw std::bad_alloc();

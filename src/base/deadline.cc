@@ -13,7 +13,7 @@ Status Deadline::Check(Clock& clock, std::string_view what) const {
 
 Status Deadline::Sleep(Clock& clock, Duration time, std::string_view what) const {
   HR_RETURN_IF_ERROR(Check(clock, what));
-  if (!never() && clock.Now() + time >= at_) return Status(Code::kTimeout, Cat(what, ": out of time"));
+  if (!never() && Later(clock.Now(), time) >= at_) return Status(Code::kTimeout, Cat(what, ": out of time"));
   clock.SleepFor(time, stop_);
   return Check(clock, what);
 }

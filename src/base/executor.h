@@ -21,6 +21,9 @@ class Signal {
   virtual ~Signal() = default;
   // Lets go of the lock, waits for a notification or the time, takes the lock again. False if the time has come.
   virtual bool WaitUntil(std::unique_lock<std::mutex>& lock, Instant until) = 0;
+  // For destructors: a simulated process that is killed meanwhile goes on, as a dead one, until its next wait of another kind.
+  // What it waits for must come about even if the work that does it is cut short: count down in a destructor too.
+  virtual void WaitInDestructor(std::unique_lock<std::mutex>& lock) { Wait(lock); }
   virtual void NotifyOne() = 0;
   virtual void NotifyAll() = 0;
 
@@ -38,11 +41,12 @@ class Executor {
 
 // Pieces of work that somebody waits for together.
 //
-// Not thread-safe: one owner spawns and waits. The destructor waits too.
+// `Wait` returns when every piece has run and what it captured is gone. A piece that will never run, because its simulated process
+// was killed, counts as done. Not thread-safe: one owner spawns and waits. The destructor waits too.
 class TaskGroup {
  public:
   explicit TaskGroup(Executor& executor);
-  ~TaskGroup() { Wait(); }
+  ~TaskGroup();
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 
@@ -55,6 +59,7 @@ class TaskGroup {
     std::unique_ptr<Signal> signal;
     int running = 0;
   };
+  class Task;
   Executor& executor_;
   std::shared_ptr<State> state_;
 };

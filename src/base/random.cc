@@ -63,7 +63,9 @@ std::string Random::Hex(size_t digits) {
 }
 
 Random Random::Fork(std::string_view purpose) const {
-  uint64_t hash = seed_ ^ 14695981039346656037ull;
+  // The seed is mixed first: else seed 1 and purpose "0" would be seed 0 and purpose "1".
+  uint64_t seed = seed_;
+  uint64_t hash = SplitMix(seed) ^ 14695981039346656037ull;
   for (char c : purpose) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   return Random(SplitMix(hash));
 }

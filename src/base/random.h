@@ -23,7 +23,8 @@ class Random {
   double Uniform();
   double Uniform(double low, double high) { return low + (high - low) * Uniform(); }
   bool Chance(double probability) { return Uniform() < probability; }
-  // Standard normal, and the log-normal with this median and sigma.
+  // Standard normal, and the log-normal with this median and sigma. These two go through the machine's mathematical functions,
+  // whose last bit may differ: for latencies, not for anything that must be the same everywhere.
   double Normal();
   double LogNormal(double median, double sigma);
   // `digits` hexadecimal digits.

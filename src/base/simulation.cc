@@ -1,20 +1,39 @@
 #include "base/simulation.h"
 
+#include <cxxabi.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include <cassert>
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <new>
+#include <ranges>
 #include <utility>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HR_ASAN_FIBERS 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define HR_TSAN_FIBERS 1
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
 #define HR_ASAN_FIBERS 1
 #endif
 #if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
 #define HR_TSAN_FIBERS 1
+#endif
+#ifdef HR_ASAN_FIBERS
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
+#endif
+#ifdef HR_TSAN_FIBERS
+#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace headrace {
@@ -23,8 +42,34 @@ namespace {
 // Ends a fiber whose process was killed. Not a std::exception, so that no ordinary handler takes it.
 struct Killed {};
 
-constexpr size_t kStackBytes = 256 * 1024;
+// Only what is touched takes memory.
+constexpr size_t kStackBytes = 512 * 1024;
 constexpr size_t kGuardBytes = 4096;
+
+// A misuse that could only end in a hang or a crash far away.
+void Require(bool holds, const char* message) {
+  if (holds) return;
+  std::fprintf(stderr, "simulation: %s\n", message);
+  std::abort();
+}
+
+// The language keeps the exceptions in flight per thread, and several fibers share one: each has its own copy, put in when it runs.
+struct ExceptionsInFlight {
+  void* caught = nullptr;  // laid out as __cxa_eh_globals of the C++ ABI
+  unsigned int uncaught = 0;
+
+  static ExceptionsInFlight Exchange(const ExceptionsInFlight& next) {
+    abi::__cxa_eh_globals* current = abi::__cxa_get_globals();
+    ExceptionsInFlight before;
+    std::memcpy(static_cast<void*>(&before), current, sizeof(before));
+    std::memcpy(static_cast<void*>(current), &next, sizeof(next));
+    return before;
+  }
+};
+
+// The simulation that runs on this thread, and what the program did before there was one.
+thread_local Simulation* g_running = nullptr;
+std::terminate_handler g_terminate_before = nullptr;
 
 }  // namespace
 
@@ -33,13 +78,14 @@ struct Simulation::Fiber {
   ProcessId process = kMain;
   std::function<void()> work;
   uint64_t generation = 0;  // counts waits, so that a late wake finds nobody
-  bool parked = false;
   bool finished = false;
-  bool unwinding = false;
+  bool unwinding = false;  // `Killed` is on its way through the stack
+  bool abandoned = false;  // its stack could not be unwound to the end
 
   std::byte* stack = nullptr;
   ucontext_t context{};
   ucontext_t* back = nullptr;
+  ExceptionsInFlight exceptions;
 #ifdef HR_ASAN_FIBERS
   void* fake_stack = nullptr;
   const void* back_bottom = nullptr;
@@ -57,9 +103,16 @@ struct Simulation::Fiber {
     stack = static_cast<std::byte*>(memory) + kGuardBytes;
   }
   ~Fiber() {
+    ForgetFrames();
     munmap(stack - kGuardBytes, kStackBytes + kGuardBytes);
 #ifdef HR_TSAN_FIBERS
     if (tsan_fiber != nullptr) __tsan_destroy_fiber(tsan_fiber);
+#endif
+  }
+  // Frames that were left without returning may have marked parts of the stack as out of bounds.
+  void ForgetFrames() {
+#ifdef HR_ASAN_FIBERS
+    __asan_unpoison_memory_region(stack, kStackBytes);
 #endif
   }
   Fiber(const Fiber&) = delete;
@@ -72,70 +125,136 @@ bool Simulation::Wake::operator>(const Wake& other) const {
   return order > other.order;
 }
 
-// Waiters by (fiber, generation of its wait): a fiber that gave up waiting is skipped.
+// The fibers that wait for a signal. Shared by the signal and the waits: when a process is killed, a fiber may be unwound out of
+// its wait after another one has destroyed the signal.
+struct Simulation::Waiters {
+  Simulation& simulation;
+  std::vector<uint64_t> fibers;
+
+  // The seed decides who: a real condition variable promises nothing either. False if all are dead, or there are none.
+  bool WakeOneOfTheLiving() {
+    std::vector<uint64_t> dead;
+    bool woken = false;
+    while (!fibers.empty() && !woken) {
+      std::swap(fibers[simulation.random_.Below(fibers.size())], fibers.back());
+      Fiber& fiber = *simulation.fibers_.at(fibers.back());
+      fibers.pop_back();
+      woken = !simulation.dead_.contains(fiber.process);
+      if (woken) {
+        simulation.Schedule(fiber, simulation.now_);
+      } else {
+        dead.push_back(fiber.id);
+      }
+    }
+    fibers.insert(fibers.end(), dead.begin(), dead.end());
+    return woken;
+  }
+
+  void WakeAll() {
+    for (uint64_t id : std::exchange(fibers, {})) simulation.Schedule(*simulation.fibers_.at(id), simulation.now_);
+  }
+};
+
 class SimulatedSignal final : public Signal {
  public:
-  explicit SimulatedSignal(Simulation& simulation) : simulation_(simulation) {}
+  explicit SimulatedSignal(Simulation& simulation) : waiters_(std::make_shared<Simulation::Waiters>(Simulation::Waiters{simulation, {}})) {}
 
   bool WaitUntil(std::unique_lock<std::mutex>& lock, Instant until) override {
-    Simulation::Fiber& self = *simulation_.running_;
-    waiters_.emplace_back(self.id, self.generation);
-    if (until != Instant::max()) simulation_.Schedule(self, until);
+    Simulation& simulation = waiters_->simulation;
+    Require(simulation.running_ != nullptr, "only a fiber can wait for a signal");
+    simulation.LeaveIfDead();
+    Stay stay(waiters_, simulation.running_->id);
+    if (until != Instant::max()) simulation.Schedule(*simulation.running_, std::max(until, simulation.now_));
     lock.unlock();
-    simulation_.Park();
+    simulation.SwitchOut();
+    simulation.LeaveIfDead();
     lock.lock();
-    return simulation_.Now() < until;
+    return stay.notified() || simulation.now_ < until;
+  }
+
+  void WaitInDestructor(std::unique_lock<std::mutex>& lock) override {
+    Simulation& simulation = waiters_->simulation;
+    Require(simulation.running_ != nullptr, "only a fiber can wait for a signal");
+    Stay stay(waiters_, simulation.running_->id);
+    lock.unlock();
+    simulation.SwitchOut();
+    lock.lock();
   }
 
   void NotifyOne() override {
-    while (!waiters_.empty()) {
-      auto [id, generation] = waiters_.front();
-      waiters_.erase(waiters_.begin());
-      if (Notify(id, generation)) return;
-    }
+    // The dead are woken for the sake of destructors that wait.
+    if (!waiters_->WakeOneOfTheLiving()) waiters_->WakeAll();
   }
-
-  void NotifyAll() override {
-    for (auto [id, generation] : std::exchange(waiters_, {})) Notify(id, generation);
-  }
+  void NotifyAll() override { waiters_->WakeAll(); }
 
  private:
-  bool Notify(uint64_t id, uint64_t generation) {
-    auto found = simulation_.fibers_.find(id);
-    if (found == simulation_.fibers_.end() || found->second->generation != generation) return false;
-    simulation_.Schedule(*found->second, simulation_.Now());
-    return true;
-  }
+  // A fiber's stay among the waiters. If it dies between being notified and running, it hands the notification on.
+  class Stay {
+   public:
+    Stay(std::shared_ptr<Simulation::Waiters> waiters, uint64_t fiber) : waiters_(std::move(waiters)), fiber_(fiber) {
+      waiters_->fibers.push_back(fiber_);
+    }
+    ~Stay() {
+      if (notified() && waiters_->simulation.Unwinding()) waiters_->WakeOneOfTheLiving();
+      std::erase(waiters_->fibers, fiber_);
+    }
+    Stay(const Stay&) = delete;
+    Stay& operator=(const Stay&) = delete;
 
-  Simulation& simulation_;
-  std::vector<std::pair<uint64_t, uint64_t>> waiters_;
+    bool notified() const { return std::ranges::find(waiters_->fibers, fiber_) == waiters_->fibers.end(); }
+
+   private:
+    std::shared_ptr<Simulation::Waiters> waiters_;
+    uint64_t fiber_;
+  };
+
+  std::shared_ptr<Simulation::Waiters> waiters_;
 };
 
-Simulation::Simulation(uint64_t seed) : random_(seed) {}
+Simulation::Simulation(uint64_t seed) : random_(seed) {
+  [[maybe_unused]] static const bool installed = [] {
+    g_terminate_before = std::set_terminate(&Simulation::OnTerminate);
+    return true;
+  }();
+}
 
 Simulation::~Simulation() {
   // Whoever is still parked is unwound, so that its memory comes back.
-  for (auto& [id, fiber] : fibers_) dead_[fiber->process] = true;
-  while (!fibers_.empty()) Resume(*fibers_.begin()->second);
+  while (!fibers_.empty()) {
+    std::vector<uint64_t> youngest_first;
+    for (auto& [id, fiber] : fibers_ | std::views::reverse) {
+      dead_.insert(fiber->process);
+      youngest_first.push_back(id);
+    }
+    for (uint64_t id : youngest_first) Resume(*fibers_.at(id));
+    Require(fibers_.size() < youngest_first.size(), "a destructor waits for killed work that will never count itself down");
+  }
 }
 
 bool Simulation::RunUntil(Instant until) {
-  assert(running_ == nullptr && "a fiber cannot run the simulation that it is part of");
+  Require(running_ == nullptr, "a fiber cannot run the simulation that it is part of");
   while (!wakes_.empty()) {
     Wake wake = wakes_.top();
+    if (Stale(wake)) {
+      wakes_.pop();
+      continue;
+    }
     if (wake.at > until) {
       now_ = std::max(now_, until);
       return false;
     }
     wakes_.pop();
-    auto found = fibers_.find(wake.fiber);
-    if (found == fibers_.end() || found->second->generation != wake.generation) continue;
     now_ = std::max(now_, wake.at);
     MixIntoFingerprint(wake.fiber);
     MixIntoFingerprint(static_cast<uint64_t>(now_.time_since_epoch().count()));
-    Resume(*found->second);
+    Resume(*fibers_.at(wake.fiber));
   }
   return true;
+}
+
+bool Simulation::Stale(const Wake& wake) const {
+  auto found = fibers_.find(wake.fiber);
+  return found == fibers_.end() || found->second->generation != wake.generation;
 }
 
 void Simulation::Run(std::function<void()> body) {
@@ -145,19 +264,21 @@ void Simulation::Run(std::function<void()> body) {
 
 Simulation::ProcessId Simulation::Start(std::string name, std::function<void()> body) {
   ProcessId process = next_process_++;
+  if (Unwinding()) return process;
   for (char c : name) MixIntoFingerprint(static_cast<unsigned char>(c));
   Schedule(*NewFiber(process, std::move(body)), now_);
   return process;
 }
 
 void Simulation::Kill(ProcessId process) {
-  dead_[process] = true;
-  for (auto& [id, fiber] : fibers_) {
-    if (fiber->process == process && fiber.get() != running_) Schedule(*fiber, now_);
+  if (!dead_.insert(process).second) return;
+  // Before anybody else runs, and children before the parents whose variables they may refer to: no random tie.
+  for (auto& [id, fiber] : fibers_ | std::views::reverse) {
+    if (fiber->process == process) wakes_.push(Wake{now_, 0, next_order_++, id, fiber->generation});
   }
-  if (running_ != nullptr && running_->process == process) {
-    running_->unwinding = true;
-    throw Killed();
+  if (Unwinding()) {
+    SwitchOut();
+    LeaveIfDead();
   }
 }
 
@@ -171,7 +292,7 @@ bool Simulation::Alive(ProcessId process) const {
 
 Simulation::ProcessId Simulation::current() const { return running_ == nullptr ? kMain : running_->process; }
 
-bool Simulation::Unwinding() const { return running_ != nullptr && running_->unwinding; }
+bool Simulation::Unwinding() const { return running_ != nullptr && dead_.contains(running_->process); }
 
 void Simulation::MixIntoFingerprint(uint64_t value) {
   fingerprint_ = (fingerprint_ ^ value) * 1099511628211ull;
@@ -194,15 +315,17 @@ WallTime Simulation::WallNow() {
 }
 
 void Simulation::SleepUntil(Instant until, std::stop_token stop) {
-  assert(running_ != nullptr && "only a fiber can sleep in a simulation");
+  Require(running_ != nullptr, "only a fiber can sleep");
+  LeaveIfDead();
+  if (Unwinding()) return;  // a destructor, with nothing to wait for
   Fiber& self = *running_;
   if (until != Instant::max()) Schedule(self, std::max(until, now_));
-  if (stop.stop_requested()) Schedule(self, now_);
-  std::stop_callback on_stop(stop, [this, id = self.id, generation = self.generation] {
-    auto found = fibers_.find(id);
-    if (found != fibers_.end() && found->second->generation == generation) Schedule(*found->second, now_);
+  // Runs at once if the stop was asked for before.
+  std::stop_callback on_stop(stop, [this, wake = Wake{{}, 0, 0, self.id, self.generation}] {
+    if (!Stale(wake)) Schedule(*fibers_.at(wake.fiber), now_);
   });
-  Park();
+  SwitchOut();
+  LeaveIfDead();
 }
 
 // Apart from `NewFiber`, because the compiler takes getcontext for a function that returns twice.
@@ -228,7 +351,8 @@ Simulation::Fiber* Simulation::NewFiber(ProcessId process, std::function<void()>
   fiber->process = process;
   fiber->work = std::move(work);
   fiber->finished = fiber->unwinding = false;
-  fiber->parked = true;
+  fiber->exceptions = {};
+  fiber->ForgetFrames();
   ++fiber->generation;
   PrepareContext(*fiber);
 #ifdef HR_TSAN_FIBERS
@@ -241,25 +365,30 @@ void Simulation::Schedule(Fiber& fiber, Instant at) {
   wakes_.push(Wake{at, random_.Next(), next_order_++, fiber.id, fiber.generation});
 }
 
-void Simulation::Park() {
-  Fiber& self = *running_;
-  // A destructor that waits while its stack is unwound must not: everything that it could wait for is dead as well.
-  if (self.unwinding) return;
-  self.parked = true;
-  SwitchOut(false);
-  if (dead_.contains(self.process)) {
-    self.unwinding = true;
-    throw Killed();
+void Simulation::LeaveIfDead() {
+  if (!Unwinding() || running_->unwinding) return;
+  running_->unwinding = true;
+  throw Killed();
+}
+
+void Simulation::OnTerminate() {
+  // A process was killed while it waited inside a destructor or another function that no exception may leave. It is left where it is.
+  if (g_running != nullptr && g_running->running_ != nullptr && g_running->running_->unwinding) {
+    Fiber& self = *g_running->running_;
+    self.abandoned = self.finished = true;
+    g_running->SwitchOut();
   }
+  if (g_terminate_before != nullptr) g_terminate_before();
+  std::abort();
 }
 
 void Simulation::Resume(Fiber& fiber) {
   ucontext_t here;
-  Fiber* before = running_;
+  Simulation* others = std::exchange(g_running, this);
   running_ = &fiber;
-  fiber.parked = false;
   ++fiber.generation;
   fiber.back = &here;
+  ExceptionsInFlight ours = ExceptionsInFlight::Exchange(fiber.exceptions);
 #ifdef HR_TSAN_FIBERS
   fiber.tsan_back = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(fiber.tsan_fiber, 0);
@@ -272,11 +401,20 @@ void Simulation::Resume(Fiber& fiber) {
 #ifdef HR_ASAN_FIBERS
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 #endif
-  running_ = before;
-  if (fiber.finished) {
-    auto node = fibers_.extract(fiber.id);
-    node.mapped()->work = nullptr;
-    spare_.push_back(std::move(node.mapped()));
+  fiber.exceptions = ExceptionsInFlight::Exchange(ours);
+  running_ = nullptr;
+  g_running = others;
+  if (!fiber.finished) return;
+  std::unique_ptr<Fiber> done = std::move(fibers_.extract(fiber.id).mapped());
+  done->work = nullptr;
+  if (done->abandoned) {
+    // What its frames own will never be given back, but it is not lost either: this is where it hangs.
+#ifdef HR_ASAN_FIBERS
+    __lsan_register_root_region(done->stack, kStackBytes);
+#endif
+    (void)done.release();
+  } else {
+    spare_.push_back(std::move(done));
   }
 }
 
@@ -291,18 +429,18 @@ void Simulation::Entry(unsigned high, unsigned low) {
   } catch (const Killed&) {
   }
   self.work = nullptr;
-  simulation->SwitchOut(true);
+  self.finished = true;
+  simulation->SwitchOut();
   std::abort();  // a finished fiber is never resumed
 }
 
-void Simulation::SwitchOut(bool finished) {
+void Simulation::SwitchOut() {
   Fiber& self = *running_;
-  self.finished = finished;
 #ifdef HR_TSAN_FIBERS
   __tsan_switch_to_fiber(self.tsan_back, 0);
 #endif
 #ifdef HR_ASAN_FIBERS
-  __sanitizer_start_switch_fiber(finished ? nullptr : &self.fake_stack, self.back_bottom, self.back_size);
+  __sanitizer_start_switch_fiber(self.finished && !self.abandoned ? nullptr : &self.fake_stack, self.back_bottom, self.back_size);
 #endif
   swapcontext(&self.context, self.back);
 #ifdef HR_ASAN_FIBERS

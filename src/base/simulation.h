@@ -5,18 +5,20 @@
 // nothing, and a different seed gives a different interleaving.
 //
 // Fibers belong to simulated processes. `Kill` ends one the way SIGKILL does: its fibers never run another line of their own.
-// Their stacks are unwound (with an exception that nobody may catch) only to give memory back; what destructors do meanwhile
-// must not reach others, so a store that models the outside world asks `Unwinding()` and does nothing if so.
+// Their stacks are unwound, the youngest first (with an exception that nobody may catch), only to give memory back; what destructors
+// do meanwhile must not reach others, so a store that models the outside world asks `Unwinding()` and does nothing if so. A sleep in
+// a destructor takes no time then. A fiber that was killed while a destructor waited cannot be unwound, because no exception may
+// leave a destructor: it is left where it is, with what it owns. `Signal::WaitInDestructor` avoids that; `TaskGroup` uses it.
 //
 // Code that may run here must not hold a mutex across a wait, catch everything (`catch (...)`), or keep thread-local state.
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <queue>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,7 @@ class Simulation final : public Executor, public Clock {
   void Kill(ProcessId process);
   bool Alive(ProcessId process) const;
   ProcessId current() const;
-  // True while the running fiber's stack is being unwound after `Kill`.
+  // True while the running fiber is one of a killed process, which is only there to be unwound.
   bool Unwinding() const;
 
   // Shifts what `WallNow` says for everybody, as an operator or NTP would.
@@ -70,6 +72,7 @@ class Simulation final : public Executor, public Clock {
  private:
   friend class SimulatedSignal;
   struct Fiber;
+  struct Waiters;
   struct Wake {
     Instant at;
     uint64_t tie;  // random, so that the seed decides who is first
@@ -82,11 +85,14 @@ class Simulation final : public Executor, public Clock {
   Fiber* NewFiber(ProcessId process, std::function<void()> work);
   void PrepareContext(Fiber& fiber);
   void Schedule(Fiber& fiber, Instant at);
-  // Parks the running fiber until a wake for it comes. Throws `Killed` when its process is dead.
-  void Park();
+  // Throws `Killed` if the running fiber's process is dead.
+  void LeaveIfDead();
+  static void OnTerminate();
+  bool Stale(const Wake& wake) const;
   void Resume(Fiber& fiber);
   static void Entry(unsigned high, unsigned low);
-  void SwitchOut(bool finished);
+  // Lets the others run until a wake for the running fiber comes.
+  void SwitchOut();
 
   Random random_;
   Instant now_{};
@@ -96,7 +102,7 @@ class Simulation final : public Executor, public Clock {
   uint64_t next_process_ = 1;
   uint64_t next_order_ = 0;
   std::map<uint64_t, std::unique_ptr<Fiber>> fibers_;
-  std::map<ProcessId, bool> dead_;
+  std::set<ProcessId> dead_;
   std::vector<std::unique_ptr<Fiber>> spare_;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   Fiber* running_ = nullptr;

@@ -1,13 +1,15 @@
 #include "base/text.h"
 
-#include <cstdio>
+#include <algorithm>
 
 namespace headrace {
 
 std::string Fixed(double value, int digits) {
-  char text[64];
-  int size = std::snprintf(text, sizeof(text), "%.*f", digits, value);
-  return std::string(text, static_cast<size_t>(size));
+  // Not printf, whose decimal point is the host program's locale. The largest double has 309 digits before the point.
+  std::string text(320 + static_cast<size_t>(std::max(0, digits)), '\0');
+  auto [end, _] = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, std::max(0, digits));
+  text.resize(static_cast<size_t>(end - text.data()));
+  return text;
 }
 
 std::vector<std::string> Split(std::string_view text, char separator) {

@@ -1,6 +1,7 @@
 #include "base/thread_executor.h"
 
 #include <algorithm>
+#include <system_error>
 
 namespace headrace {
 namespace {
@@ -46,10 +47,17 @@ ThreadExecutor::~ThreadExecutor() {
 void ThreadExecutor::Spawn(std::function<void()> work) {
   std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(work));
-  if (idle_ >= waiting_.size() || threads_.size() >= max_threads_) {
+  if (idle_ >= waiting_.size() || live_ >= max_threads_) {
     wake_.notify_one();
-  } else {
+    return;
+  }
+  try {
     threads_.emplace_back([this] { Run(); });
+    ++live_;
+  } catch (const std::system_error&) {
+    // The machine has no more threads: the work waits for one of ours. Without any, it would wait for ever.
+    if (live_ == 0) throw;
+    wake_.notify_one();
   }
 }
 
@@ -59,7 +67,10 @@ void ThreadExecutor::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     while (waiting_.empty()) {
-      if (closing_) return;
+      if (closing_) {
+        --live_;
+        return;
+      }
       ++idle_;
       wake_.wait(lock);
       --idle_;

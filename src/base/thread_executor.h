@@ -30,6 +30,7 @@ class ThreadExecutor final : public Executor {
   std::condition_variable wake_;
   std::deque<std::function<void()>> waiting_;
   std::vector<std::thread> threads_;
+  size_t live_ = 0;  // of `threads_`, those that have not ended; before the destructor, all
   size_t idle_ = 0;
   bool closing_ = false;
 };
