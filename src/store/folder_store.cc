@@ -46,7 +46,7 @@ std::string RootPath(const std::string& path) {
 
 // True if this answer of link(2) or rename(2) says for certain that nothing happened.
 bool IsRefusal(int error) {
-  static constexpr std::array kRefusals = {EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EMLINK, ENAMETOOLONG, ENOTDIR, EXDEV, ELOOP, EINVAL, ENOSYS, EOPNOTSUPP};
+  static constexpr std::array kRefusals = {EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EFBIG, EMLINK, ENAMETOOLONG, ENOTDIR, EXDEV, ELOOP, EINVAL, ENOSYS, EOPNOTSUPP};
   return std::ranges::count(kRefusals, error) > 0;
 }
 
