@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cassert>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -12,7 +13,10 @@ namespace headrace {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}
+  // From anything that is a T by nature, so that an optional's value or a unique_ptr to a derived class can be returned as it is.
+  template <typename U = T>
+    requires(std::is_convertible_v<U, T> && !std::is_same_v<std::remove_cvref_t<U>, Result> && !std::is_same_v<std::remove_cvref_t<U>, Status>)
+  Result(U&& value) : state_(std::in_place_index<1>, std::forward<U>(value)) {}
   Result(Status failure) : state_(std::in_place_index<0>, std::move(failure)) {
     assert(!std::get<0>(state_).ok() && "a Result without a value needs a reason");
   }

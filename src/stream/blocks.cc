@@ -1,0 +1,34 @@
+#include "stream/blocks.h"
+
+#include <algorithm>
+
+namespace headrace {
+
+BlockSizes BlockSizes::Growing(uint32_t strands, uint32_t steps) {
+  BlockSizes sizes;
+  sizes.phases_.clear();
+  for (uint32_t small = 1; small < steps; small *= 2) sizes.phases_.push_back({strands, small});
+  sizes.phases_.push_back({UINT64_MAX, std::max(1u, steps)});
+  return sizes;
+}
+
+Result<BlockSizes> BlockSizes::FromPhases(std::vector<Phase> phases) {
+  if (phases.empty() || phases.size() > 64) return Status(Code::kInvalidArgument, "block sizes need between 1 and 64 phases");
+  for (const Phase& phase : phases) {
+    if (phase.blocks == 0 || phase.steps == 0) return Status(Code::kInvalidArgument, "a phase of block sizes has no blocks or no steps");
+  }
+  phases.back().blocks = UINT64_MAX;
+  BlockSizes sizes;
+  sizes.phases_ = std::move(phases);
+  return sizes;
+}
+
+uint32_t BlockSizes::Steps(uint64_t block) const {
+  for (const Phase& phase : phases_) {
+    if (block < phase.blocks) return phase.steps;
+    block -= phase.blocks;
+  }
+  return phases_.back().steps;
+}
+
+}  // namespace headrace

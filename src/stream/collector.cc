@@ -1,0 +1,151 @@
+#include "stream/collector.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "stream/rules.h"
+
+namespace headrace {
+
+Status Collector::ExpirePins(Collected& counts, bool dry_run, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
+  Instant now = log_->clock().Now();
+  std::erase_if(seen_, [&](const auto& seen) { return state->manifest.FindPin(seen.first) == nullptr; });
+  for (const Pin& pin : state->manifest.pins) {
+    if (pin.term_seconds == 0) continue;
+    auto [seen, first] = seen_.try_emplace(pin.name, Seen{pin.counter, now});
+    if (seen->second.counter != pin.counter) seen->second = {pin.counter, now};
+    if (first || now - seen->second.since < std::chrono::seconds(pin.term_seconds)) continue;
+    ++counts.expired_pins;
+    if (dry_run) continue;
+    Status expired = log_->Commit(ExpireEdit{pin.name, pin.counter}, deadline).status();
+    if (!expired.ok() && expired.code() != Code::kConflict) return expired;
+  }
+  return {};
+}
+
+Status Collector::Trim(bool dry_run, Manifest& planned, const Deadline& deadline) {
+  while (true) {
+    HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
+    const Manifest& manifest = state->manifest;
+    planned = manifest;
+    std::optional<uint64_t> lowest = manifest.LowestPin();
+    if (!lowest || *lowest <= manifest.trim_step) return {};
+    // The trim point is the first step of a block: the one that holds the lowest pinned step, or the frontier's.
+    TrimEdit edit{manifest.frontier_block, manifest.frontier_step, {}};
+    if (*lowest < manifest.frontier_step) {
+      HR_ASSIGN_OR_RETURN(std::optional<Entry> entry, log_->index().FindStep(manifest, *lowest, deadline));
+      if (!entry) return Status(Code::kCorrupt, Cat("the index of ", log_->store().Describe(), " does not have step ", *lowest));
+      edit.block = entry->block;
+      edit.step = entry->first_step;
+    }
+    if (edit.block <= manifest.trim_block) return {};
+    std::map<uint16_t, ChunkName> keep;
+    HR_RETURN_IF_ERROR(log_->index().ForEach(manifest, manifest.trim_block, edit.block, deadline, [&](const Entry& entry) {
+      keep[entry.name.strand] = entry.name;
+      return Status();
+    }));
+    bool newest_only = !log_->context().rules.Holds(StreamRule::kKeepLastBeforeTrim);
+    for (const auto& [strand, name] : keep) edit.keep.push_back(newest_only ? *manifest.LastChunk(strand) : name);
+    if (dry_run) return Apply(planned, edit, log_->info(), log_->context().rules);
+    Status trimmed = log_->Commit(edit, deadline).status();
+    // A pin that came meanwhile lowers the point: look again.
+    if (trimmed.code() == Code::kConflict) continue;
+    return trimmed;
+  }
+}
+
+Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadline& deadline) {
+  const Rules& rules = log_->context().rules;
+  ObjectStore& store = log_->store();
+  StreamLog::StatePtr early = log_->known();
+  HR_ASSIGN_OR_RETURN(std::vector<ListEntry> chunks, ListAll(store, "data/", deadline));
+  HR_ASSIGN_OR_RETURN(std::vector<ListEntry> segments, ListAll(store, "index/", deadline));
+  HR_ASSIGN_OR_RETURN(std::vector<ListEntry> intents, ListAll(store, "pending/", deadline));
+  // Listed first, judged by a manifest read afterwards: what it does not name and what lies behind it, nobody can bring in any more.
+  StreamLog::StatePtr state = early;
+  if (rules.Holds(StreamRule::kListBeforeManifest)) {
+    HR_ASSIGN_OR_RETURN(state, log_->Refresh(deadline));
+  }
+  const Manifest& manifest = planned ? *planned : state->manifest;
+
+  std::set<ChunkName> live;
+  auto keep = [&](const Entry& entry) {
+    live.insert(entry.name);
+    return Status();
+  };
+  HR_RETURN_IF_ERROR(log_->index().ForEach(manifest, manifest.trim_block, UINT64_MAX, deadline, keep));
+  for (const Entry& entry : manifest.parked) (void)keep(entry);
+  for (uint16_t v = 0; v < manifest.strands.size(); ++v) {
+    if (std::optional<ChunkName> last = manifest.LastChunk(v)) live.insert(*last);
+    if (std::optional<ChunkName> kept = manifest.KeptChunk(v)) live.insert(*kept);
+  }
+  Garbage garbage;
+  for (ListEntry& object : chunks) {
+    std::optional<ChunkName> name = ChunkName::FromKey(object.key);
+    if (!name || name->strand >= manifest.strands.size() || live.contains(*name)) continue;
+    const Strand& row = manifest.strands[name->strand];
+    bool trimmed = row.keep_nonce != 0 && name->seq < row.keep_seq;
+    bool behind = name->epoch < row.epoch || name->seq < row.next_seq;
+    if (!trimmed && !behind && rules.Holds(StreamRule::kSweepOnlyBehind)) continue;
+    garbage.keys.push_back(std::move(object.key));
+    ++(trimmed ? garbage.counts.chunks : garbage.counts.orphans);
+    (trimmed ? garbage.counts.chunk_bytes : garbage.counts.orphan_bytes) += object.size;
+  }
+  std::set<std::string> used;
+  HR_RETURN_IF_ERROR(log_->index().ForEachSegment(manifest, deadline, [&](const SegmentRef& ref) {
+    used.insert(ref.Key());
+    return Status();
+  }));
+  for (ListEntry& object : segments) {
+    std::optional<SegmentRef> ref = SegmentRef::FromKey(object.key);
+    if (!ref || ref->level >= Manifest::kLevels || used.contains(object.key)) continue;
+    // Behind: its blocks are sealed at its level or a higher one already, so that its edit can never fit.
+    uint64_t sealed = manifest.trim_block;
+    for (size_t level = ref->level; level < Manifest::kLevels; ++level) {
+      if (!manifest.index[level].empty()) sealed = std::max(sealed, manifest.index[level].back().end_block);
+    }
+    if (ref->first_block >= sealed && rules.Holds(StreamRule::kSweepSegmentsBehind)) continue;
+    garbage.keys.push_back(std::move(object.key));
+    ++garbage.counts.segments;
+  }
+  for (ListEntry& object : intents) {
+    std::optional<Intent> intent = ParseIntentKey(object.key);
+    bool behind = !intent || intent->strand >= manifest.strands.size() || manifest.finished;
+    if (!behind) {
+      const Strand& row = manifest.strands[intent->strand];
+      behind = intent->epoch < row.epoch || intent->seq < row.next_seq || row.ended;
+    }
+    if (!behind || !rules.Holds(StreamRule::kDeleteIntents)) continue;
+    garbage.keys.push_back(std::move(object.key));
+    ++garbage.counts.intents;
+  }
+  return garbage;
+}
+
+Result<Collected> Collector::Collect(const CollectOptions& options, const Deadline& deadline) {
+  Collected counts;
+  HR_RETURN_IF_ERROR(ExpirePins(counts, options.dry_run, deadline));
+  Manifest planned;
+  HR_RETURN_IF_ERROR(Trim(options.dry_run, planned, deadline));
+  HR_ASSIGN_OR_RETURN(Garbage garbage, Find(options.dry_run ? &planned : nullptr, deadline));
+  StreamLog::StatePtr state = log_->known();
+  uint64_t newest = state->manifest.number;
+  uint64_t forget = newest > options.keep_manifests ? newest - options.keep_manifests : 0;
+  HR_ASSIGN_OR_RETURN(uint64_t floor, options.dry_run ? log_->log().Floor(deadline) : log_->log().RaiseFloor(forget, deadline));
+  if (options.dry_run) floor = std::max(floor, forget / log_->info().slots_per_marker * log_->info().slots_per_marker);
+  HR_ASSIGN_OR_RETURN(std::vector<std::string> forgotten, log_->log().Forgotten(floor, deadline));
+  garbage.counts.manifests = forgotten.size();
+  garbage.counts.expired_pins = counts.expired_pins;
+  garbage.counts.trim_step = options.dry_run ? planned.trim_step : state->manifest.trim_step;
+  if (options.dry_run) return garbage.counts;
+
+  bool anything = !garbage.keys.empty() || !forgotten.empty();
+  if (anything) HR_RETURN_IF_ERROR(deadline.Sleep(log_->clock(), options.grace, "grace period before deleting"));
+  HR_RETURN_IF_ERROR(log_->store().Delete(garbage.keys, deadline));
+  HR_RETURN_IF_ERROR(log_->store().Delete(forgotten, deadline));
+  return garbage.counts;
+}
+
+}  // namespace headrace

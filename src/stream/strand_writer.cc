@@ -1,0 +1,122 @@
+#include "stream/strand_writer.h"
+
+#include "base/text.h"
+#include "store/create.h"
+#include "stream/rules.h"
+
+namespace headrace {
+
+Result<std::unique_ptr<StrandWriter>> StrandWriter::Take(std::shared_ptr<StreamLog> log, uint16_t strand, const Deadline& deadline) {
+  if (strand >= log->info().strands) {
+    return Status(Code::kInvalidArgument, Cat("the stream has ", log->info().strands, " strands; there is no strand ", strand));
+  }
+  std::unique_ptr<StrandWriter> writer(new StrandWriter(std::move(log), strand));
+  HR_RETURN_IF_ERROR(writer->Bump(deadline));
+  return writer;
+}
+
+Status StrandWriter::Bump(const Deadline& deadline) {
+  const Rules& rules = log_->context().rules;
+  StreamLog::StatePtr state;
+  while (true) {
+    HR_ASSIGN_OR_RETURN(state, log_->Refresh(deadline));
+    if (state->manifest.finished) return Status(Code::kConflict, Cat("the stream ", log_->store().Describe(), " is sealed: no step can follow"));
+    BumpEdit edit{log_->info().uuid, strand_, state->manifest.strands[strand_].epoch, log_->owner()};
+    Result<StreamLog::StatePtr> committed = log_->Commit(edit, deadline);
+    if (committed.ok()) {
+      state = *committed;
+      break;
+    }
+    if (committed.code() != Code::kFenced) return std::move(committed).status();
+    // Somebody else bumped it first. Whoever asks for a strand wants it, so ask again; the last one has it.
+  }
+  const Strand& row = state->manifest.strands[strand_];
+  if (row.owner != log_->owner()) return Status(Code::kFenced, Cat("strand ", strand_, " was taken by another process"));
+  epoch_ = row.epoch;
+  seq_ = row.next_seq;
+  block_ = row.next_block;
+  link_ = row.link;
+  ended_ = row.ended;
+  if (state_ && !rules.Holds(StreamRule::kResumeFromFooter)) return {};
+  state_.reset();
+  std::optional<ChunkName> last = state->manifest.LastChunk(strand_);
+  if (!last) return {};
+  std::string key = last->Key();
+  GetOptions options{.range = ByteRange::At(row.last_bytes - row.last_footer_bytes, row.last_footer_bytes)};
+  HR_ASSIGN_OR_RETURN(std::optional<Object> footer, log_->store().Get(key, options, deadline));
+  if (!footer) return Status(Code::kCorrupt, Cat("the last chunk of strand ", strand_, ", ", log_->store().Describe(key), ", is gone"));
+  HR_ASSIGN_OR_RETURN(state_, DecodeFooter(footer->bytes, log_->info().uuid, *last, log_->store().Describe(key)));
+  return {};
+}
+
+Status StrandWriter::Rebuild(const Deadline& deadline) {
+  if (!log_->context().rules.Holds(StreamRule::kBumpBeforeRebuild)) {
+    return log_->Refresh(deadline).status();
+  }
+  uint32_t mine = epoch_;
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
+  if (state->manifest.strands[strand_].epoch != mine) return Status(Code::kFenced, Cat("strand ", strand_, " was taken over"));
+  return Bump(deadline);
+}
+
+StrandWriter::Turn StrandWriter::next() const {
+  StreamLog::StatePtr state = log_->known();
+  const StreamInfo& info = log_->info();
+  if (info.order == Order::kArrival) return {0, 0, state->manifest.MixtureOf(state->manifest.frontier_block)};
+  return {block_, info.blocks.Steps(block_), state->manifest.MixtureOf(block_)};
+}
+
+Status StrandWriter::Store(const ChunkName& name, const Body& body, const Deadline& deadline) {
+  Random random(name.nonce);
+  HR_ASSIGN_OR_RETURN(CreateResult created, Create(log_->store(), name.Key(), body, deadline, log_->clock(), random));
+  if (created.kind == CreateResult::kCreated) return {};
+  if (created.kind == CreateResult::kLost) {
+    return Status(Code::kCorrupt, Cat("the chunk ", log_->store().Describe(name.Key()), " holds other bytes than were just written"));
+  }
+  // The commit was not tried, so the chunk can only become an orphan.
+  return Status(Code::kUnavailable, Cat("cannot write ", log_->store().Describe(name.Key()), ": ", created.reason.message()));
+}
+
+Status StrandWriter::AppendChunk(ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline) {
+  ChunkEdit edit;
+  edit.uuid = log_->info().uuid;
+  edit.name = {strand_, epoch_, seq_, log_->NewNonce()};
+  edit.prev = link_;
+  Turn turn = next();
+  edit.block = turn.block;
+  edit.mixture = turn.mixture;
+  Bytes kept = state;
+  ChunkBuilder::Finished finished = chunk.Finish(edit, std::move(state));
+  finished.edit.finish = finish;
+  HR_RETURN_IF_ERROR(Store(finished.edit.name, finished.body, deadline));
+  HR_RETURN_IF_ERROR(log_->Commit(finished.edit, deadline).status());
+  link_ = NextLink(finished.edit);
+  ++seq_;
+  block_ += log_->info().strands;
+  state_ = std::move(kept);
+  return {};
+}
+
+Status StrandWriter::Append(ChunkBuilder& chunk, Bytes state, const Deadline& deadline) {
+  if (chunk.steps() == 0) return Status(Code::kInvalidArgument, "a chunk needs at least one step");
+  Turn turn = next();
+  if (turn.steps != 0 && chunk.steps() != turn.steps && log_->context().rules.Holds(StreamRule::kStepsByBlock)) {
+    return Status(Code::kInvalidArgument, Cat("block ", turn.block, " has ", turn.steps, " steps, not ", chunk.steps()));
+  }
+  return AppendChunk(chunk, std::move(state), /*finish=*/false, deadline);
+}
+
+Status StrandWriter::End(const Deadline& deadline) {
+  EndEdit edit{log_->info().uuid, strand_, epoch_, link_, block_};
+  HR_RETURN_IF_ERROR(log_->Commit(edit, deadline).status());
+  link_ = NextLink(edit);
+  ended_ = true;
+  return {};
+}
+
+Status StrandWriter::Finish(ChunkBuilder& chunk, const Deadline& deadline) {
+  if (chunk.steps() == 0) return log_->Commit(FinishEdit{log_->info().uuid}, deadline).status();
+  return AppendChunk(chunk, {}, /*finish=*/true, deadline);
+}
+
+}  // namespace headrace

@@ -1,0 +1,67 @@
+// The one writer of a strand.
+//
+// Taking a strand bumps its epoch by a commit, which fences whoever wrote before, and reads the state in the footer of the strand's last chunk.
+// Then: make the block that `next` describes, `Append` it together with the state after it, and so on, until `End`.
+// State and data become durable in the same commit, so a crash loses both or neither.
+//
+// Not thread-safe: one writer, one thread. Several writers of one process share a StreamLog.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "headrace/store.h"
+#include "stream/chunk.h"
+#include "stream/stream_log.h"
+
+namespace headrace {
+
+class StrandWriter {
+ public:
+  // What to make next.
+  struct Turn {
+    uint64_t block = 0;    // planned order: the block's number
+    uint32_t steps = 0;    // planned order: how many steps it has; 0: as many as you like
+    uint32_t mixture = 0;  // to draw it with
+  };
+
+  // Takes the strand, from whoever has it.
+  static Result<std::unique_ptr<StrandWriter>> Take(std::shared_ptr<StreamLog> log, uint16_t strand, const Deadline& deadline);
+
+  uint16_t strand() const { return strand_; }
+  uint32_t epoch() const { return epoch_; }
+  uint64_t seq() const { return seq_; }  // of the next chunk
+  bool ended() const { return ended_; }
+  // The state after the last chunk; nothing if the strand has none.
+  const std::optional<Bytes>& state() const { return state_; }
+  // Judged by the newest manifest that this process knows; a mixture that changes meanwhile makes `Append` say kConflict.
+  Turn next() const;
+
+  // Makes the chunk durable and visible (or parked). Returns when it is in the log. kConflict: the block must be made anew (`Rebuild` first).
+  // kFenced: another process has the strand. kOutcomeUnknown: nobody can tell; only a new `Take` finds out.
+  Status Append(ChunkBuilder& chunk, Bytes state, const Deadline& deadline);
+  // The strand has run dry.
+  Status End(const Deadline& deadline);
+  // Packs the remainders of all ended strands into a last chunk and seals the stream; without steps in `chunk`, only seals.
+  Status Finish(ChunkBuilder& chunk, const Deadline& deadline);
+
+  // Before a block is made a second time: whatever was posted of the first try can never be carried from here on.
+  Status Rebuild(const Deadline& deadline);
+
+ private:
+  StrandWriter(std::shared_ptr<StreamLog> log, uint16_t strand) : log_(std::move(log)), strand_(strand) {}
+  Status Bump(const Deadline& deadline);
+  Status Store(const ChunkName& name, const Body& body, const Deadline& deadline);
+  Status AppendChunk(ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline);
+
+  std::shared_ptr<StreamLog> log_;
+  const uint16_t strand_;
+  uint32_t epoch_ = 0;
+  uint64_t seq_ = 0;
+  uint64_t block_ = 0;
+  Link link_{};
+  bool ended_ = false;
+  std::optional<Bytes> state_;
+};
+
+}  // namespace headrace

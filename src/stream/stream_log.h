@@ -1,0 +1,133 @@
+// A stream's manifests: the newest one that this process knows, and the only way to make the next.
+//
+// `Commit` makes one edit durable, or says why not. Its answer is about the log, not about a request: an edit is in when it is found in
+// the newest manifest, whoever carried it there. `kFenced`: the strand has another owner. `kConflict`: the edit does not fit, and will not.
+// `kOutcomeUnknown`: the deadline passed and nobody can tell yet; what was staged must be kept then.
+//
+// Callers of one process share their commits: one of them leads, the others' edits ride along. Between processes edits are combined
+// through intents (docs/design/0004-combining.md); when to try is the pace's to say.
+//
+// Thread-safe. Holds one manifest.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/executor.h"
+#include "log/log.h"
+#include "log/pace.h"
+#include "stream/edit.h"
+#include "stream/index.h"
+#include "stream/stream_info.h"
+
+namespace headrace {
+
+// What a stream works with; passed in, so that a whole run can be simulated.
+struct StreamContext {
+  std::shared_ptr<ObjectStore> store;  // of the stream alone: keys begin at its prefix
+  Executor* executor = nullptr;
+  Random random{0};
+  Discipline discipline = Discipline::kCombine;
+  Rules rules = {};
+};
+
+class StreamLog {
+ public:
+  // A manifest and its bytes, which the next one's hash covers.
+  struct State {
+    Manifest manifest;
+    Bytes encoded;
+  };
+  using StatePtr = std::shared_ptr<const State>;
+
+  // Writes stream.json and the first manifest. kConflict if there is a stream already.
+  static Result<std::shared_ptr<StreamLog>> Create(StreamInfo info, StreamContext context, const Deadline& deadline);
+  static Result<std::shared_ptr<StreamLog>> Open(StreamContext context, const Deadline& deadline);
+
+  const StreamInfo& info() const { return info_; }
+  StreamContext& context() { return context_; }
+  ObjectStore& store() { return *context_.store; }
+  Clock& clock() { return context_.executor->clock(); }
+  Log& log() { return log_; }
+  Index& index() { return index_; }
+  // A random number that only this process has, as the strand table's `owner`.
+  uint64_t owner() const { return owner_; }
+  uint64_t NewNonce();
+
+  // The newest manifest that this process has seen; no request.
+  StatePtr known() const;
+  // The newest manifest there is: one request if nothing is new, two for each of the next few.
+  Result<StatePtr> Refresh(const Deadline& deadline);
+
+  // Returns a manifest that has the edit in it.
+  Result<StatePtr> Commit(const Edit& edit, const Deadline& deadline);
+
+  // Whether the edit is in this manifest, or in the index below it.
+  Result<bool> Contains(const Manifest& manifest, const Edit& edit, const Deadline& deadline);
+
+  struct Counts {
+    std::atomic<uint64_t> commits = 0;   // manifests of ours
+    std::atomic<uint64_t> lost = 0;      // attempts that another one beat
+    std::atomic<uint64_t> carried = 0;   // edits of ours in others' manifests
+    std::atomic<uint64_t> combined = 0;  // edits of others in ours
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct Ticket {
+    Edit edit;
+    bool settled = false;
+    bool posted = false;     // an intent may be about
+    bool in_doubt = false;   // was part of an attempt whose outcome nobody knows
+    bool validated = false;
+    Status refusal;
+    StatePtr in;
+  };
+  struct Proposal {
+    std::string encoded;
+    Manifest manifest;
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    std::vector<std::string> done_intents;  // carried by this proposal, or stale already
+    size_t combined = 0;
+    bool full = false;  // something did not fit for lack of a seal
+  };
+
+  StreamLog(StreamInfo info, StreamContext context, StatePtr newest);
+
+  // One turn at leading: settles what can be settled, posts, waits, and attempts at most one manifest.
+  Status Lead(const Deadline& deadline);
+  std::vector<std::shared_ptr<Ticket>> Waiting();
+  Status Settle(const StatePtr& state, const Deadline& deadline);
+  Status Post(const std::vector<std::shared_ptr<Ticket>>& tickets, const Deadline& deadline);
+  Result<Proposal> Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets, bool combine, const Deadline& deadline);
+  Status Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline);
+  Status Learn(StatePtr state);
+  Result<StatePtr> Decode(uint64_t number, Bytes body);
+  size_t Rivals(const Manifest& manifest) const;
+  // Writes the segment that the tail, or a level of the index, is ready for, and returns its edit.
+  Result<std::optional<Edit>> PrepareSeal(const Manifest& manifest, bool urgent, const Deadline& deadline);
+  Status Discard(std::vector<std::string> intents, const Deadline& deadline);
+
+  const StreamInfo info_;
+  StreamContext context_;
+  Log log_;
+  Index index_;
+  const uint64_t owner_;
+  Counts counts_;
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<Signal> changed_;
+  Random random_;
+  Pace pace_;
+  StatePtr newest_;
+  std::deque<std::shared_ptr<Ticket>> queue_;
+  std::optional<Edit> seal_;  // prepared, waiting for a commit to ride on
+  bool leading_ = false;
+  int quiet_refreshes_ = 0;
+};
+
+}  // namespace headrace

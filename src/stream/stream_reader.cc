@@ -1,0 +1,132 @@
+#include "stream/stream_reader.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace headrace {
+namespace {
+
+constexpr size_t kKeptHeaders = 16;
+constexpr auto kFirstPoll = std::chrono::milliseconds(10);
+constexpr auto kSlowestPoll = std::chrono::seconds(2);
+
+}  // namespace
+
+Result<bool> StreamReader::WaitFor(uint64_t step, const Deadline& deadline) {
+  Duration wait = kFirstPoll;
+  StreamLog::StatePtr state = log_->known();
+  while (true) {
+    if (step < state->manifest.frontier_step) return true;
+    if (state->manifest.finished) return false;
+    uint64_t before = state->manifest.number;
+    HR_ASSIGN_OR_RETURN(state, log_->Refresh(deadline));
+    if (state->manifest.number != before) {
+      wait = std::max<Duration>(kFirstPoll, wait / 2);
+      continue;
+    }
+    // Readers are many: a little jitter keeps them apart.
+    double jitter = 0.75 + 0.5 * static_cast<double>(log_->NewNonce() % 1024) / 1024;
+    HR_RETURN_IF_ERROR(deadline.Sleep(log_->clock(), Duration(static_cast<int64_t>(static_cast<double>(wait.count()) * jitter)),
+                                      Cat("wait for step ", step)));
+    wait = std::min<Duration>(kSlowestPoll, wait * 2);
+  }
+}
+
+Result<Entry> StreamReader::Find(uint64_t step, const Deadline& deadline) {
+  StreamLog::StatePtr state = log_->known();
+  if (step >= state->manifest.frontier_step || step < state->manifest.trim_step) {
+    HR_ASSIGN_OR_RETURN(state, log_->Refresh(deadline));
+  }
+  const Manifest& manifest = state->manifest;
+  if (step < manifest.trim_step) {
+    return Status(Code::kTrimmed, Cat("step ", step, " of ", log_->store().Describe(), " was given up: the stream begins at step ", manifest.trim_step));
+  }
+  if (step >= manifest.frontier_step) {
+    return Status(Code::kNotFound, Cat("step ", step, " of ", log_->store().Describe(), " is not there", manifest.finished ? ": the stream ends" : " yet: there are",
+                                       manifest.finished ? " after " : " ", manifest.frontier_step, " steps"));
+  }
+  Result<std::optional<Entry>> entry = log_->index().FindStep(manifest, step, deadline);
+  if (!entry.ok() && entry.code() == Code::kNotFound) {
+    // A segment is gone: folded or trimmed since this manifest. The newest one knows.
+    HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->Refresh(deadline));
+    if (newest->manifest.number != manifest.number) return Find(step, deadline);
+    return Status(Code::kCorrupt, entry.status().message());
+  }
+  if (!entry.ok()) return entry.status();
+  if (!*entry) return Status(Code::kCorrupt, Cat("the index of ", log_->store().Describe(), " does not have step ", step));
+  return **entry;
+}
+
+Status StreamReader::Missing(const Entry& entry, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->Refresh(deadline));
+  if (entry.block < newest->manifest.trim_block) {
+    return Status(Code::kTrimmed, Cat("steps ", entry.first_step, " to ", entry.end_step() - 1, " of ", log_->store().Describe(),
+                                      " were given up: the stream begins at step ", newest->manifest.trim_step));
+  }
+  return Status(Code::kCorrupt, Cat("the chunk ", log_->store().Describe(entry.name.Key()), " with steps ", entry.first_step, " to ",
+                                    entry.end_step() - 1, " is missing"));
+}
+
+Result<std::shared_ptr<const ChunkHeader>> StreamReader::Header(const Entry& entry, const Deadline& deadline) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = std::ranges::find(headers_, entry.name, [](const auto& kept) { return kept.first; });
+    if (found != headers_.end()) {
+      headers_.splice(headers_.begin(), headers_, found);
+      return headers_.front().second;
+    }
+  }
+  std::string key = entry.name.Key();
+  HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, GetOptions{.range = ByteRange::At(0, entry.header_bytes)}, deadline));
+  if (!object) return Missing(entry, deadline);
+  fetched_ += object->bytes.size();
+  HR_ASSIGN_OR_RETURN(ChunkHeader header, DecodeChunkHeader(object->bytes.span(), entry, log_->info(), log_->store().Describe(key)));
+  auto kept = std::make_shared<const ChunkHeader>(std::move(header));
+  std::lock_guard lock(mutex_);
+  headers_.emplace_front(entry.name, kept);
+  if (headers_.size() > kKeptHeaders) headers_.pop_back();
+  return kept;
+}
+
+Result<StreamReader::Block> StreamReader::ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(Entry entry, Find(step, deadline));
+  return ReadBlock(entry, first_lane, end_lane, deadline);
+}
+
+Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline) {
+  const StreamInfo& info = log_->info();
+  if (first_lane >= end_lane || end_lane > info.lanes) {
+    return Status(Code::kInvalidArgument, Cat("there are no lanes ", first_lane, " to ", end_lane, ": the stream has ", info.lanes));
+  }
+  HR_ASSIGN_OR_RETURN(std::shared_ptr<const ChunkHeader> header, Header(entry, deadline));
+  std::string key = entry.name.Key();
+  std::string what = log_->store().Describe(key);
+  uint64_t begin = header->lane[first_lane].offset;
+  uint64_t size = header->lane[end_lane].offset - begin;
+  HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, GetOptions{.range = ByteRange::At(begin, size)}, deadline));
+  if (!object) return Missing(entry, deadline);
+  if (object->bytes.size() != size) return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", object->size, " bytes of ", entry.bytes));
+  fetched_ += size;
+  Block block{entry, first_lane, std::vector<std::vector<Bytes>>(entry.steps)};
+  for (uint32_t lane = first_lane; lane < end_lane; ++lane) {
+    uint64_t offset = header->lane[lane].offset;
+    Bytes bytes = object->bytes.Slice(offset - begin, header->lane[lane + 1].offset - offset);
+    HR_ASSIGN_OR_RETURN(std::vector<CellPlace> places, DecodeDirectory(bytes.span(), *header, lane, what));
+    for (uint32_t i = 0; i < entry.steps; ++i) {
+      wanted_ += places[i].stored;
+      std::string cell = Cat("step ", entry.first_step + i, ", lane ", lane, " in the chunk ", what);
+      HR_ASSIGN_OR_RETURN(Bytes raw, UnpackCell(bytes, offset, places[i], cell));
+      block.cells[i].push_back(std::move(raw));
+    }
+  }
+  return block;
+}
+
+Result<std::vector<Array>> StreamReader::ReadCell(uint64_t step, uint32_t lane, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(Block block, ReadBlock(step, lane, lane + 1, deadline));
+  return headrace::ReadCell(block.cells[step - block.entry.first_step][0], log_->info().columns,
+                            Cat("step ", step, ", lane ", lane, " of ", log_->store().Describe()));
+}
+
+}  // namespace headrace
