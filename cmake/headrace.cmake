@@ -37,6 +37,7 @@ find_package(nlohmann_json REQUIRED)
 if(HEADRACE_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
+  find_package(rapidcheck REQUIRED)
 endif()
 
 # headrace_part(<name> [USES <part>…] [LIBRARIES <target>…])
@@ -61,12 +62,13 @@ function(headrace_part name)
 endfunction()
 
 # headrace_test(<name> SOURCES <file>… USES <target>… [LABELS <label>…])
-# One GoogleTest program, run by ctest as one test; every test program links GoogleTest's main. Labels that `make test` knows:
+# One GoogleTest program, run by ctest as one test; every test program links GoogleTest's main, and RapidCheck for
+# properties (RC_GTEST_PROP). Labels that `make test` knows:
 # `threads`: run it under ThreadSanitizer too; `slow`: `make check` leaves it out.
 function(headrace_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;USES;LABELS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
-  target_link_libraries(${name} PRIVATE ${TEST_USES} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${TEST_USES} GTest::gmock GTest::gtest_main rapidcheck_gtest)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${TEST_LABELS}")
 endfunction()

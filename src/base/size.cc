@@ -1,5 +1,6 @@
 #include "base/size.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -84,7 +85,7 @@ std::optional<uint64_t> Scale(Decimal number, uint64_t scale) {
   if (whole >= static_cast<Wide>(std::numeric_limits<uint64_t>::max()) / scale + 1) return std::nullopt;
   Wide rest = number.digits % power;
   // Digits that are too small to matter go, so that rest · scale fits.
-  while (power > static_cast<Wide>(1'000'000'000'000'000'000ull)) {
+  while (power > static_cast<Wide>(10'000'000'000) * 10'000'000'000) {
     power /= 10;
     rest /= 10;
   }
@@ -153,8 +154,9 @@ Result<Duration> ParseDuration(std::string_view text) {
   uint64_t total = 0;
   uint64_t scale_before = std::numeric_limits<uint64_t>::max();
   while (!rest.empty()) {
+    bool first = scale_before == std::numeric_limits<uint64_t>::max();
     std::optional<Decimal> number = TakeDecimal(rest);
-    if (!number) return refuse(total == 0 ? "it does not begin with a number of at most 24 digits" : Cat("a number is missing before \"", rest, "\""));
+    if (!number) return refuse(first ? "it does not begin with a number of at most 24 digits" : Cat("a number is missing before \"", rest, "\""));
     rest = TrimFront(rest);
     size_t length = 0;
     while (length < rest.size() && !IsDigit(rest[length]) && rest[length] != '.' && rest[length] != ' ') ++length;
@@ -162,7 +164,6 @@ Result<Duration> ParseDuration(std::string_view text) {
     rest = TrimFront(rest.substr(length));
     const Unit* unit = FindUnit(kTimeUnits, name);
     if (unit == nullptr) return refuse(Cat("there is no unit \"", name, "\" (ns, us, ms, s, m, h, d)"));
-    bool first = scale_before == std::numeric_limits<uint64_t>::max();
     if (name.empty() && !(first && rest.empty())) return refuse("a unit is missing (ns, us, ms, s, m, h, d)");
     if (unit->scale >= scale_before) return refuse(Cat("its units do not get smaller (\"", name, "\")"));
     scale_before = unit->scale;
@@ -187,10 +188,11 @@ std::string FormatDuration(Duration time) {
     std::string_view large_name, small_name;
   };
   for (Step step : {Step{60, 1, "m", "s"}, Step{3600, 60, "h", "m"}, Step{86400, 3600, "d", "h"}}) {
-    int64_t count = std::llround(seconds / static_cast<double>(step.small));
+    // Not rounded up beyond the longest time there is: what is printed can be read again.
+    int64_t most = std::chrono::duration_cast<std::chrono::seconds>(Duration::max()).count() / step.small;
+    int64_t count = std::min<int64_t>(std::llround(seconds / static_cast<double>(step.small)), most);
     int64_t per_large = step.large / step.small;
-    bool fits = step.large == 86400 || count < (step.large == 60 ? 60 : 24) * per_large;
-    if (!fits) continue;
+    if (step.large < 86400 && count >= (step.large == 60 ? 60 : 24) * per_large) continue;
     std::string out = Cat(count / per_large, step.large_name);
     if (count % per_large != 0) out += Cat(count % per_large, step.small_name);
     return out;
