@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions. Each one's text says what was being done, to which object, what came back, and what to do next."""
+"""What can go wrong, as exceptions. Their texts say what was being done, to which object, what came back, and what to do."""
 
 
 class Error(Exception):

@@ -1,0 +1,13 @@
+// Credentials that somebody wrote down for this very process: in a store's options, or in the environment.
+#pragma once
+
+#include "store/s3/credentials_search.h"
+
+namespace headrace {
+
+Result<Finding> LookInOptions(const Search& search);
+
+// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CREDENTIAL_EXPIRATION.
+Result<Finding> LookInEnvironment(const Search& search);
+
+}  // namespace headrace
