@@ -42,7 +42,6 @@ FaultPlan FaultPlan::Trouble(double probability) {
   FaultPlan plan;
   for (StoreOp op : kAllStoreOps) {
     plan.Sometimes(op, probability, Fault::Refuse(Code::kThrottled, seconds(1)));
-    plan.Sometimes(op, probability, Fault::Refuse(Code::kExpired));
     plan.Sometimes(op, probability, Fault::Refuse(Code::kUnavailable));
     plan.Sometimes(op, probability, Fault::FailBefore());
     plan.Sometimes(op, probability, Fault::FailBefore(Code::kThrottled, seconds(1)));
