@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "base/log.h"
 #include "base/simulation.h"
 #include "base/text.h"
+#include "base/thread_executor.h"
 
 namespace headrace {
 namespace {
@@ -310,6 +313,41 @@ TEST_F(Renewal, IsNotInTheWayOfTheEnd) {
     simulation_.SleepFor(1ms);
     EXPECT_FALSE(busy_);
   });
+}
+
+TEST(RenewalOnThreads, ManyCallersAndRefusalsMakeOneFetchAtATime) {
+  std::atomic<int> fetches = 0, at_once = 0;
+  ThreadExecutor executor;
+  RefreshingCredentials source(
+      [&](const Deadline&) -> Result<Credentials> {
+        EXPECT_EQ(++at_once, 1);
+        int number = ++fetches;
+        RealClock().SleepFor(2ms);
+        --at_once;
+        if (number % 5 == 0) return Status(Code::kUnavailable, "not now");
+        return Credentials{Cat("key-", number), "hush", "mum", RealClock().WallNow() + 60ms, "the test"};
+      },
+      executor, Random(1));
+  std::atomic<int> good = 0;
+  {
+    std::vector<std::jthread> callers;
+    for (int caller = 0; caller < 8; ++caller) {
+      callers.emplace_back([&, caller] {
+        for (int i = 0; i < 400; ++i) {
+          Result<Credentials> found = source.Get(Deadline::After(RealClock(), 10s));
+          if (found.ok()) {
+            ++good;
+          } else {
+            EXPECT_EQ(found.code(), Code::kUnavailable);
+          }
+          if (found.ok() && caller == 0 && i % 50 == 0) source.Invalidate(*found);
+          if (i % 8 == 0) RealClock().SleepFor(1ms);
+        }
+      });
+    }
+  }
+  EXPECT_GT(good, 0);
+  EXPECT_GT(fetches, 2);
 }
 
 }  // namespace
