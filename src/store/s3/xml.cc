@@ -46,6 +46,7 @@ Result<XmlScanner::Event> XmlScanner::Next() {
   }
   if (close_next_) {
     close_next_ = false;
+    leaf_ = false;
     drop_last_ = true;
     text_.clear();
     return Event::kClose;
