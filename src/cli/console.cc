@@ -46,11 +46,15 @@ void Console::SayJson(const nlohmann::json& document) const {
   Write(stdout, "\n");
 }
 
-void Console::Fail(std::string_view command, const Status& failure) const {
-  std::string name(CodeName(failure.code()));
+void Console::Complain(std::string_view command, const Status& failure) const {
   bool say_code = failure.code() == Code::kUnsupported || failure.code() == Code::kInternal;
-  Write(stderr, fmt::format("{}: {}{}\n", command, say_code ? name + ": " : "", failure.message()));
-  if (json_) SayJson({{"error", {{"code", name}, {"message", failure.message()}}}});
+  std::string code = say_code ? fmt::format("{}: ", CodeName(failure.code())) : "";
+  Write(stderr, fmt::format("{}: {}{}\n", command, code, failure.message()));
+}
+
+void Console::Fail(std::string_view command, const Status& failure) const {
+  Complain(command, failure);
+  if (json_) SayJson({{"error", {{"code", CodeName(failure.code())}, {"message", failure.message()}}}});
 }
 
 std::string Console::Mark(bool good) const {

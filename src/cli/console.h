@@ -24,7 +24,9 @@ class Console {
   void Say(std::string_view line) const;
   // The answer, for machines. Once.
   void SayJson(const nlohmann::json& document) const;
-  // "headrace probe: cannot …" on stderr, and with `--json` also {"error": {"code", "message"}} on stdout.
+  // "headrace probe: cannot …" on stderr.
+  void Complain(std::string_view command, const Status& failure) const;
+  // The same, and with `--json` also {"error": {"code", "message"}} on stdout: the failure is all the answer there is.
   void Fail(std::string_view command, const Status& failure) const;
 
   // ✓ and ✗, or "ok" and "NO" where the terminal cannot show them; in colour where it can. All of one width.

@@ -13,38 +13,18 @@
 #include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/help.h"
 #include "cli/interrupts.h"
 #include "cli/later.h"
 
 namespace headrace::cli {
 namespace {
 
-using Commands = std::vector<std::unique_ptr<Command>>;
-
 Commands AllCommands() {
   Commands commands;
+  commands.push_back(MakeProbeCommand());
+  commands.push_back(MakeBenchCommand());
   return commands;
-}
-
-std::string Help(const Commands& commands) {
-  std::string text =
-      "headrace: training data from the lake to the accelerators, through an object store\n"
-      "\n"
-      "usage: headrace [--json] COMMAND …\n"
-      "\n";
-  for (const auto& command : commands) text += fmt::format("  {:<10} {}\n", command->name(), command->summary());
-  text +=
-      "\n"
-      "  --json     one JSON document on stdout; progress and messages go to stderr\n"
-      "  --version  which headrace this is\n"
-      "  --help     this text; `headrace COMMAND --help` says more about a command\n"
-      "\n"
-      "URI is s3://bucket/prefix, file:///path, a plain path, or mem://name. S3 credentials, region and endpoint come from\n"
-      "where the AWS tools have them, or from the URI: s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=eu-west-1\n"
-      "\n"
-      "Exit status: 0 done, 1 the answer is no or it failed, 2 the words were wrong.\n";
-  if (LocaleIsUtf8()) return text;
-  return text.replace(text.find("…"), std::strlen("…"), "...");
 }
 
 // Options of a command and of the program, as they are written.
@@ -137,7 +117,7 @@ int Main(int argc, char** argv) {
 
   bool json = false;
   CLI::App program;
-  program.add_flag("--json", json, "one JSON document on stdout; progress and messages go to stderr");
+  program.add_flag("--json", json);
   program.set_version_flag("-V,--version", fmt::format("headrace {}", HEADRACE_VERSION));
   Command* chosen = nullptr;
   CLI::App* chosen_app = nullptr;
@@ -149,15 +129,19 @@ int Main(int argc, char** argv) {
       chosen_app = app;
     });
     command->Declare(*app);
+    app->add_flag("--json", json, "one JSON document on stdout; progress and messages go to stderr");
+    app->set_help_flag("-h,--help", "this text");
   }
   try {
     std::ranges::reverse(words);  // as CLI11 wants them
     program.parse(words);
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", chosen_app == nullptr ? Help(commands) : chosen_app->help());
+    std::string text = chosen_app == nullptr ? Help(commands) : HelpFor(*chosen, *chosen_app);
+    std::fwrite(text.data(), 1, text.size(), stdout);
     return console.Flush() ? kDone : kFailed;
   } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
+    std::fputs(version.what(), stdout);
+    std::fputs("\n", stdout);
     return console.Flush() ? kDone : kFailed;
   } catch (const CLI::ParseError& error) {
     std::string name = chosen == nullptr ? "headrace" : "headrace " + chosen->name();

@@ -85,6 +85,13 @@ void Progress::Show(std::string_view text, double done) {
   Draw(text, done);
 }
 
+void Progress::Clear() {
+  if (kind_ != kBar) return;
+  std::lock_guard lock(mutex_);
+  Erase();
+  next_ = {};
+}
+
 void Progress::Draw(std::string_view text, double done) {
   double share = std::clamp(done, 0.0, 1.0);
   if (kind_ == kLines) {

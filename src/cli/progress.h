@@ -23,6 +23,8 @@ class Progress {
 
   // What is going on, and how much of it is done: 0 to 1, or below 0 if nobody can tell.
   void Show(std::string_view text, double done = -1);
+  // Makes room for a line of the answer, which may go to the same terminal.
+  void Clear();
 
  private:
   enum Kind { kNone, kLines, kBar };
