@@ -37,8 +37,9 @@ Result<CreateResult> Create(ObjectStore& store, const std::string& key, const Bo
   bool put = true;  // or only look
   bool in_doubt = false;
   auto unknown = [&](const Status& obstacle) {
-    Status reason(Code::kOutcomeUnknown, Cat("cannot tell whether ", store.Describe(key), " was created: ", doubt.message(), "; then ",
-                                             obstacle.message(), ". It may appear still: keep what was staged for it."));
+    Status reason(Code::kOutcomeUnknown,
+                  Cat("cannot tell whether ", store.Describe(key), " was created: ", doubt.message(), "; then ",
+                      obstacle.message(), ". It may appear still: keep what was staged for it."));
     return CreateResult{.kind = CreateResult::kUnknown, .reason = std::move(reason)};
   };
 
@@ -52,9 +53,12 @@ Result<CreateResult> Create(ObjectStore& store, const std::string& key, const Bo
         return CreateResult{.kind = CreateResult::kCreated};
       } else {
         in_doubt = true;
-        doubt = outcome->kind == PutOutcome::kUnknown ? outcome->reason : Status(Code::kConflict, "the store said that it exists");
+        bool exists = outcome->kind == PutOutcome::kExists;
+        doubt = exists ? Status(Code::kConflict, "the store said that it exists") : outcome->reason;
         if (doubt.retry_after()) {
-          if (Status slept = deadline.Sleep(clock, backoff.Next(random, doubt.retry_after()), what); !slept.ok()) return unknown(slept);
+          // If that is too late, a look may still tell.
+          (void)deadline.Sleep(clock, backoff.Next(random, doubt.retry_after()), what);
+          if (Status late = deadline.Check(clock, what); !late.ok()) return unknown(late);
         }
       }
     }
@@ -68,7 +72,8 @@ Result<CreateResult> Create(ObjectStore& store, const std::string& key, const Bo
     if (!seen.ok() && !MayPass(seen.code())) return unknown(seen.status());
     put = seen.ok();
     Status slept = deadline.Sleep(clock, backoff.Next(random, seen.status().retry_after()), what);
-    if (!slept.ok()) return unknown(seen.ok() ? Status(slept.code(), Cat("it was absent when looked up; ", slept.message())) : seen.status());
+    if (slept.ok()) continue;
+    return unknown(seen.ok() ? slept.Annotate("it was absent when looked up") : seen.status());
   }
 }
 

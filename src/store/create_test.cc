@@ -22,7 +22,8 @@ class CreateTest : public testing::Test {
     std::optional<Result<CreateResult>> result;
     simulation_.Run([&] {
       began_ = simulation_.Now();
-      result = Create(*store_, "slot", Body(std::string("mine")), Deadline::After(simulation_, time, stop_.get_token()), simulation_, random_);
+      result = Create(*store_, "slot", Body(std::string("mine")), Deadline::After(simulation_, time, stop_.get_token()),
+                      simulation_, random_);
       took_ = simulation_.Now() - began_;
     });
     return *std::move(result);
@@ -143,6 +144,11 @@ TEST_F(CreateTest, ComesBackWhenTheStoreAskedForIt) {
   EXPECT_GE(took_, seconds(7));
 }
 
+TEST_F(CreateTest, LooksAtOnceIfTheStoreAskedForMoreTimeThanThereIs) {
+  RivalWasFirst();
+  EXPECT_EQ(Outcome(FaultPlan().Nth(StoreOp::kCreate, 1, Fault::FailBefore(Code::kThrottled, seconds(60)))), "lost to theirs");
+}
+
 TEST_F(CreateTest, ATornReadIsNotTakenForARival) {
   class Torn final : public StoreDecorator {
    public:
@@ -154,7 +160,8 @@ TEST_F(CreateTest, ATornReadIsNotTakenForARival) {
     }
     int reads_ = 0;
   };
-  auto faulty = std::make_shared<FaultyStore>(memory_, FaultPlan().Nth(StoreOp::kCreate, 1, Fault::FailAfter()), simulation_, Random(1));
+  auto faulty =
+      std::make_shared<FaultyStore>(memory_, FaultPlan().Nth(StoreOp::kCreate, 1, Fault::FailAfter()), simulation_, Random(1));
   Torn torn(faulty);
   simulation_.Run([&] {
     auto result = Create(torn, "slot", Body(std::string("mine")), Deadline::After(simulation_, seconds(9)), simulation_, random_);

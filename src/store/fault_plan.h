@@ -53,14 +53,18 @@ struct Fault {
   Duration delay = {};                      // how much later, or how long stale
   Duration longest = {};                    // if greater: drawn between the two
 
-  static Fault Refuse(Code code, std::optional<Duration> retry_after = {}) { return {.kind = kRefuse, .code = code, .retry_after = retry_after}; }
+  static Fault Refuse(Code code, std::optional<Duration> retry_after = {}) {
+    return {.kind = kRefuse, .code = code, .retry_after = retry_after};
+  }
   static Fault FailBefore(Code code = Code::kUnavailable, std::optional<Duration> retry_after = {}) {
     return {.kind = kFailBefore, .code = code, .retry_after = retry_after};
   }
   static Fault FailAfter(Code code = Code::kUnavailable) { return {.kind = kFailAfter, .code = code}; }
   static Fault LandLate(Duration delay, Duration longest = {}) { return {.kind = kLandLate, .delay = delay, .longest = longest}; }
   static Fault Twice() { return {.kind = kTwice}; }
-  static Fault AgainLater(Duration delay, Duration longest = {}) { return {.kind = kAgainLater, .delay = delay, .longest = longest}; }
+  static Fault AgainLater(Duration delay, Duration longest = {}) {
+    return {.kind = kAgainLater, .delay = delay, .longest = longest};
+  }
   static Fault SayExists() { return {.kind = kSayExists}; }
   static Fault Slow(Duration delay, Duration longest = {}) { return {.kind = kSlow, .delay = delay, .longest = longest}; }
   static Fault Truncate() { return {.kind = kTruncate}; }
@@ -96,7 +100,9 @@ struct FaultPlan {
   FaultPlan& FirstFew(StoreOp op, uint64_t n, Fault fault) { return Add({.fault = fault, .op = op, .last = n}); }
   FaultPlan& Always(StoreOp op, Fault fault) { return Add({.fault = fault, .op = op}); }
   FaultPlan& Always(Fault fault) { return Add({.fault = fault}); }
-  FaultPlan& Sometimes(StoreOp op, double probability, Fault fault) { return Add({.fault = fault, .op = op, .probability = probability}); }
+  FaultPlan& Sometimes(StoreOp op, double probability, Fault fault) {
+    return Add({.fault = fault, .op = op, .probability = probability});
+  }
 
   // Everything that a true store behind a bad network does, each with this probability: a caller that keeps its promises
   // over this one keeps them everywhere.

@@ -38,7 +38,11 @@ Body Owned(const Fault& fault, const Body& body) {
 }  // namespace
 
 FaultyStore::FaultyStore(std::shared_ptr<ObjectStore> inner, FaultPlan plan, Executor& executor, Random random, SpawnLate spawn)
-    : StoreDecorator(std::move(inner)), executor_(executor), spawn_(std::move(spawn)), late_(std::make_shared<Late>()), random_(random) {
+    : StoreDecorator(std::move(inner)),
+      executor_(executor),
+      spawn_(std::move(spawn)),
+      late_(std::make_shared<Late>()),
+      random_(random) {
   late_->signal = executor.MakeSignal();
   for (FaultRule& rule : plan.rules) {
     remembers_ = remembers_ || ShowsThePast(rule.fault);
@@ -86,35 +90,33 @@ Fault FaultyStore::Draw(StoreOp op, const std::string& key) {
     if ((rule.op && *rule.op != op) || !key.starts_with(rule.key_prefix)) continue;
     ++armed.seen;
     // Every rule counts and draws at every call that it matches, so that rules do not disturb each other.
-    bool strikes = armed.seen >= rule.first && armed.seen <= rule.last && (rule.probability >= 1 || random_.Chance(rule.probability));
+    bool strikes =
+        armed.seen >= rule.first && armed.seen <= rule.last && (rule.probability >= 1 || random_.Chance(rule.probability));
     if (strikes && drawn.kind == Fault::kNone) drawn = rule.fault;
   }
   if (drawn.kind != Fault::kNone) ++struck_;
-  if (drawn.longest > drawn.delay) drawn.delay += Duration(random_.Below(static_cast<uint64_t>((drawn.longest - drawn.delay).count())));
+  if (drawn.longest > drawn.delay)
+    drawn.delay += Duration(random_.Below(static_cast<uint64_t>((drawn.longest - drawn.delay).count())));
   return drawn;
 }
 
 template <typename Answer>
-Answer FaultyStore::Do(const Fault& fault, StoreOp op, const std::string& key, const Effect<Answer>& effect, const Deadline& deadline) {
+Answer FaultyStore::Do(const Fault& fault, StoreOp op, const std::string& key, const Effect<Answer>& effect,
+                       const Deadline& deadline) {
   auto failure = [&](std::string_view what) {
-    Status status(fault.code, Cat(OpName(op), " ", Describe(key), ": ", what, " (an injected fault: ", FaultName(fault.kind), ")"));
+    Status status(fault.code,
+                  Cat(OpName(op), " ", Describe(key), ": ", what, " (an injected fault: ", FaultName(fault.kind), ")"));
     return fault.retry_after ? std::move(status).WithRetryAfter(*fault.retry_after) : status;
   };
   auto late = [effect](ObjectStore& store) { (void)effect(store, Deadline()); };
   switch (fault.kind) {
-    case Fault::kRefuse:
-      return failure("refused");
-    case Fault::kFailBefore:
-      return Lost<Answer>(failure("no answer"));
-    case Fault::kFailAfter:
-      (void)effect(inner(), deadline);
-      return Lost<Answer>(failure("no answer"));
+    case Fault::kRefuse: return failure("refused");
+    case Fault::kFailBefore: return Lost<Answer>(failure("no answer"));
+    case Fault::kFailAfter: (void)effect(inner(), deadline); return Lost<Answer>(failure("no answer"));
     case Fault::kLandLate:
       if (Changes(op)) DoLate(fault.delay, late);
       return Lost<Answer>(failure("no answer"));
-    case Fault::kTwice:
-      (void)effect(inner(), deadline);
-      return effect(inner(), deadline);
+    case Fault::kTwice: (void)effect(inner(), deadline); return effect(inner(), deadline);
     case Fault::kAgainLater: {
       Answer answer = effect(inner(), deadline);
       if (Changes(op)) DoLate(fault.delay, late);
@@ -125,8 +127,7 @@ Answer FaultyStore::Do(const Fault& fault, StoreOp op, const std::string& key, c
       Status slow = PassTime(executor_.clock(), deadline, fault.delay, Cat(OpName(op), " ", Describe(key)));
       return slow.ok() ? std::move(answer) : Lost<Answer>(slow);
     }
-    default:
-      return effect(inner(), deadline);
+    default: return effect(inner(), deadline);
   }
 }
 
@@ -218,14 +219,12 @@ Result<std::optional<Object>> FaultyStore::Get(const std::string& key, const Get
 
 Result<PutOutcome> FaultyStore::PutIfAbsent(const std::string& key, const Body& body, const Deadline& deadline) {
   const Fault fault = Draw(StoreOp::kCreate, key);
-  const PutOutcome created{PutOutcome::kCreated, {}};
+  PutOutcome created{PutOutcome::kCreated, {}};
   if (fault.kind == Fault::kSayExists) return PutOutcome{PutOutcome::kExists, {}};
   if (fault.kind == Fault::kDrop) return created;
   Remember(key, deadline);
   switch (fault.kind) {
-    case Fault::kIgnoreCondition:
-      HR_RETURN_IF_ERROR(inner().Put(key, body, deadline));
-      return created;
+    case Fault::kIgnoreCondition: HR_RETURN_IF_ERROR(inner().Put(key, body, deadline)); return created;
     case Fault::kAcceptTwo: {
       HR_ASSIGN_OR_RETURN(PutOutcome outcome, inner().PutIfAbsent(key, body, deadline));
       return outcome.kind == PutOutcome::kExists ? created : outcome;
@@ -237,12 +236,10 @@ Result<PutOutcome> FaultyStore::PutIfAbsent(const std::string& key, const Body& 
       HR_RETURN_IF_ERROR(inner().Put(key, body, deadline));
       return created;
     }
-    default:
-      break;
+    default: break;
   }
-  Effect<Result<PutOutcome>> effect = [key = KeyUnder(fault, key), sent = Spoil(fault, body)](ObjectStore& store, const Deadline& d) {
-    return store.PutIfAbsent(key, sent, d);
-  };
+  Effect<Result<PutOutcome>> effect = [key = KeyUnder(fault, key), sent = Spoil(fault, body)](
+                                          ObjectStore& store, const Deadline& d) { return store.PutIfAbsent(key, sent, d); };
   return Do(fault, StoreOp::kCreate, key, effect, deadline);
 }
 

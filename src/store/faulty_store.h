@@ -74,7 +74,8 @@ class FaultyStore final : public StoreDecorator {
   Answer Do(const Fault& fault, StoreOp op, const std::string& key, const Effect<Answer>& effect, const Deadline& deadline);
   void DoLate(Duration delay, std::function<void(ObjectStore&)> effect);
   void Remember(const std::string& key, const Deadline& deadline);
-  Result<std::optional<Object>> GetPast(const std::string& key, const GetOptions& options, Duration window, const Deadline& deadline);
+  Result<std::optional<Object>> GetPast(const std::string& key, const GetOptions& options, Duration window,
+                                        const Deadline& deadline);
   Object Spoil(const Fault& fault, Object object, std::span<std::byte> into);
   Body Spoil(const Fault& fault, const Body& body);
   size_t RandomBelow(size_t bound);

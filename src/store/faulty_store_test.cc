@@ -96,8 +96,9 @@ TEST_F(FaultyStoreTest, WhatLandsLateHappensAfterTheAnswer) {
 }
 
 TEST_F(FaultyStoreTest, WhatIsOnItsWayOutlivesTheProcessThatSentIt) {
-  store_ = std::make_shared<FaultyStore>(memory_, FaultPlan().Always(StoreOp::kPut, Fault::LandLate(seconds(2))), simulation_, Random(1),
-                                         [&](std::function<void()> work) { simulation_.Start("wire", std::move(work)); });
+  store_ =
+      std::make_shared<FaultyStore>(memory_, FaultPlan().Always(StoreOp::kPut, Fault::LandLate(seconds(2))), simulation_,
+                                    Random(1), [&](std::function<void()> work) { simulation_.Start("wire", std::move(work)); });
   auto process = simulation_.Start("writer", [&] {
     EXPECT_FALSE(store_->Put("k", std::string("v"), kNever).ok());
     simulation_.SleepFor(seconds(1000));
@@ -144,7 +145,10 @@ TEST_F(FaultyStoreTest, ASlowAnswerIsLostAtTheDeadline) {
 
 TEST_F(FaultyStoreTest, BytesAreSpoiledWithoutASign) {
   ASSERT_TRUE(memory_->Put("k", std::string(100, 'a'), kNever).ok());
-  Use(FaultPlan().Nth(StoreOp::kGet, 1, Fault::Truncate()).Nth(StoreOp::kGet, 2, Fault::Flip()).Nth(StoreOp::kGet, 3, Fault::Flip()));
+  Use(FaultPlan()
+          .Nth(StoreOp::kGet, 1, Fault::Truncate())
+          .Nth(StoreOp::kGet, 2, Fault::Flip())
+          .Nth(StoreOp::kGet, 3, Fault::Flip()));
   auto half = store_->Get("k", kNever);
   EXPECT_EQ((*half)->bytes.size(), 50u);
   EXPECT_EQ((*half)->size, 50u);
@@ -173,7 +177,10 @@ TEST_F(FaultyStoreTest, BytesAreSpoiledOnTheWayIn) {
 
 TEST_F(FaultyStoreTest, LiesAboutCreates) {
   ASSERT_TRUE(memory_->Put("k", std::string("first"), kNever).ok());
-  Use(FaultPlan().Nth(StoreOp::kCreate, 1, Fault::AcceptTwo()).Nth(StoreOp::kCreate, 2, Fault::IgnoreCondition()).Nth(StoreOp::kCreate, 3, Fault::Drop()));
+  Use(FaultPlan()
+          .Nth(StoreOp::kCreate, 1, Fault::AcceptTwo())
+          .Nth(StoreOp::kCreate, 2, Fault::IgnoreCondition())
+          .Nth(StoreOp::kCreate, 3, Fault::Drop()));
   EXPECT_EQ(Create("second"), "created");
   EXPECT_EQ(Held("k"), "first");
   EXPECT_EQ(Create("third"), "created");

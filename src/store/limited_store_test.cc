@@ -20,7 +20,8 @@ using testing::HasSubstr;
 // Answers after 20 ms; refuses at once what exceeds its capacity, as S3 does.
 class BusyStore final : public StoreDecorator {
  public:
-  BusyStore(Clock& clock, size_t capacity) : StoreDecorator(std::make_shared<MemoryStore>("busy")), capacity_(capacity), clock_(clock) {}
+  BusyStore(Clock& clock, size_t capacity)
+      : StoreDecorator(std::make_shared<MemoryStore>("busy")), capacity_(capacity), clock_(clock) {}
 
   using ObjectStore::Get;
   Result<std::optional<Object>> Get(const std::string&, const GetOptions&, const Deadline&) override {
@@ -114,7 +115,8 @@ TEST_F(LimitedStoreTest, OneBurstOfRefusalsCountsOnce) {
     }
     Clock& clock_;
   };
-  LimitedStore store(std::make_shared<Late>(faulty, simulation_), {.start = 100, .min = 1, .max = 256, .back_off = 0.7}, simulation_);
+  LimitedStore store(std::make_shared<Late>(faulty, simulation_), {.start = 100, .min = 1, .max = 256, .back_off = 0.7},
+                     simulation_);
   for (int i = 0; i < 100; ++i) simulation_.Spawn([&] { (void)store.Put("k", std::string(), Deadline()); });
   simulation_.Run();
   EXPECT_EQ(store.limit(), 70u);
@@ -210,7 +212,8 @@ TEST(LimitedStoreThreads, HoldsWithThreads) {
   std::atomic<int> in_flight = 0, most = 0;
   class Counting final : public StoreDecorator {
    public:
-    Counting(std::atomic<int>& in_flight, std::atomic<int>& most) : StoreDecorator(std::make_shared<MemoryStore>()), in_flight_(in_flight), most_(most) {}
+    Counting(std::atomic<int>& in_flight, std::atomic<int>& most)
+        : StoreDecorator(std::make_shared<MemoryStore>()), in_flight_(in_flight), most_(most) {}
     Status Put(const std::string& key, const Body& body, const Deadline& deadline) override {
       int now = ++in_flight_;
       for (int seen = most_; seen < now && !most_.compare_exchange_weak(seen, now);) {

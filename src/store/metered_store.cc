@@ -7,7 +7,8 @@ MeteredStore::MeteredStore(std::shared_ptr<ObjectStore> inner, std::string name,
       name_(std::move(name)),
       metrics_(metrics),
       clock_(clock),
-      read_bytes_(metrics.GetCounter("headrace_store_read_bytes_total", "Bytes of objects read from a store.", {{"store", name_}})),
+      read_bytes_(
+          metrics.GetCounter("headrace_store_read_bytes_total", "Bytes of objects read from a store.", {{"store", name_}})),
       written_bytes_(
           metrics.GetCounter("headrace_store_written_bytes_total", "Bytes of objects written to a store.", {{"store", name_}})) {
   for (StoreOp op : kAllStoreOps) {
@@ -19,16 +20,11 @@ MeteredStore::MeteredStore(std::shared_ptr<ObjectStore> inner, std::string name,
 
 std::string MeteredStore::OutcomeName(Outcome outcome) {
   switch (outcome) {
-    case kNotFound:
-      return "not_found";
-    case kCreated:
-      return "created";
-    case kExists:
-      return "exists";
-    case kUnknown:
-      return "unknown";
-    default:
-      break;
+    case kNotFound: return "not_found";
+    case kCreated: return "created";
+    case kExists: return "exists";
+    case kUnknown: return "unknown";
+    default: break;
   }
   // "OutcomeUnknown" → "outcome_unknown", as labels are written.
   std::string name;

@@ -18,7 +18,8 @@ const Deadline kNever;
 class MeteredStoreTest : public testing::Test {
  protected:
   double Requests(const std::string& op, const std::string& outcome) {
-    return metrics_.GetCounter("headrace_store_requests_total", "", {{"store", "lake"}, {"op", op}, {"outcome", outcome}}).value();
+    return metrics_.GetCounter("headrace_store_requests_total", "", {{"store", "lake"}, {"op", op}, {"outcome", outcome}})
+        .value();
   }
   double Bytes(const std::string& direction) {
     return metrics_.GetCounter("headrace_store_" + direction + "_bytes_total", "", {{"store", "lake"}}).value();

@@ -31,8 +31,8 @@ Result<ListPage> PrefixedStore::List(const ListOptions& options, const Deadline&
   stripped.entries.reserve(page.entries.size());
   for (ListEntry& entry : page.entries) {
     if (!entry.key.starts_with(prefix_)) {
-      return Status(Code::kCorrupt, Cat("listing ", Describe(options.prefix), ": the store answered with ", inner().Describe(entry.key),
-                                        ", which does not lie under it"));
+      return Status(Code::kCorrupt, Cat("listing ", Describe(options.prefix), ": the store answered with ",
+                                        inner().Describe(entry.key), ", which does not lie under it"));
     }
     // "runs/a/" itself: the empty object that some tools leave to make a folder show. It has no key here.
     if (entry.key.size() == prefix_.size()) continue;

@@ -35,7 +35,8 @@ TEST_F(PrefixedStoreTest, KeysLieUnderThePrefix) {
 }
 
 TEST_F(PrefixedStoreTest, ListsOnlyItsOwnWithoutThePrefix) {
-  for (const char* key : {"runs/a/x", "runs/a/y/1", "runs/ab/x", "runs/b", "x"}) ASSERT_TRUE(whole_->Put(key, std::string(), kNever).ok());
+  for (const char* key : {"runs/a/x", "runs/a/y/1", "runs/ab/x", "runs/b", "x"})
+    ASSERT_TRUE(whole_->Put(key, std::string(), kNever).ok());
   EXPECT_THAT(Keys(part_), ElementsAre("x", "y/1"));
   EXPECT_THAT(Keys(part_, "y"), ElementsAre("y/1"));
   auto page = part_.List({.start_after = "x"}, kNever);

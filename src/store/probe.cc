@@ -76,7 +76,8 @@ Status CleanUp(ObjectStore& store, const std::vector<std::string>& written, cons
   }
   if (!rest.ok() && failure.ok()) failure = rest.status();
   if (failure.ok()) return failure;
-  return Status(failure.code(), Cat("could not remove everything under ", store.Describe(), "; please remove it: ", failure.message()));
+  return Status(failure.code(),
+                Cat("could not remove everything under ", store.Describe(), "; please remove it: ", failure.message()));
 }
 
 Status Explain(const ObjectStore& store, const Status& obstacle) {
@@ -84,20 +85,19 @@ Status Explain(const ObjectStore& store, const Status& obstacle) {
   switch (obstacle.code()) {
     case Code::kDenied:
     case Code::kExpired:
-      advice = " Probing writes, reads, lists and deletes objects of its own under headrace-probe-…/: the credentials need all four.";
+      advice =
+          " Probing writes, reads, lists and deletes objects of its own under headrace-probe-…/: the credentials need all four.";
       break;
     case Code::kUnavailable:
     case Code::kThrottled:
     case Code::kTimeout:
       advice = " Nothing is said about the store's safety yet: try again when it answers, or with more time.";
       break;
-    case Code::kFull:
-      advice = " Probing needs room for some 40 MB.";
-      break;
-    default:
-      break;
+    case Code::kFull: advice = " Probing needs room for some 40 MB."; break;
+    default: break;
   }
-  return Status(obstacle.code(), Cat("cannot probe ", store.Describe(), ": ", obstacle.message(), obstacle.message().ends_with('.') ? "" : ".", advice));
+  return Status(obstacle.code(), Cat("cannot probe ", store.Describe(), ": ", obstacle.message(),
+                                     obstacle.message().ends_with('.') ? "" : ".", advice));
 }
 
 // Runs one check, and tells "it does not hold" from "it could not be tried".
@@ -136,8 +136,11 @@ const ProbeCheck* ProbeReport::broken() const {
 ProbeReport Probe(ObjectStore& store, const ProbeOptions& options, const Deadline& deadline, Executor& executor, Random random) {
   ProbeReport report{.store = store.Describe(), .checks = {}, .untested = {}, .left_behind = {}};
   for (const Property& property : kProperties) {
-    report.checks.push_back({.name = std::string(property.name), .title = std::string(property.title), .need = std::string(property.need),
-                             .verdict = ProbeCheck::kUntested, .seen = "not tried"});
+    report.checks.push_back({.name = std::string(property.name),
+                             .title = std::string(property.title),
+                             .need = std::string(property.need),
+                             .verdict = ProbeCheck::kUntested,
+                             .seen = "not tried"});
   }
 
   auto borrowed = std::shared_ptr<ObjectStore>(std::shared_ptr<void>(), &store);
@@ -150,9 +153,16 @@ ProbeReport Probe(ObjectStore& store, const ProbeOptions& options, const Deadlin
   }
 
   auto recorded = std::make_shared<KeyRecorder>(std::make_shared<PrefixedStore>(borrowed, prefix));
-  RetryingStore patient(recorded, {.longest_pause = std::chrono::seconds(2), .max_attempts = 12, .budget = {.share = 1, .per_second = 10, .burst = 1000}},
-                        executor.clock(), random.Fork("retries"));
-  ProbeRun run{.store = patient, .once = *recorded, .options = options, .deadline = deadline, .executor = executor, .random = random.Fork("checks")};
+  RetryingStore patient(
+      recorded,
+      {.longest_pause = std::chrono::seconds(2), .max_attempts = 12, .budget = {.share = 1, .per_second = 10, .burst = 1000}},
+      executor.clock(), random.Fork("retries"));
+  ProbeRun run{.store = patient,
+               .once = *recorded,
+               .options = options,
+               .deadline = deadline,
+               .executor = executor,
+               .random = random.Fork("checks")};
   for (size_t i = 0; i < kProperties.size() && report.untested.ok(); ++i) {
     run.title = kProperties[i].title;
     if (Status obstacle = Try(kProperties[i], run, report.checks[i]); !obstacle.ok()) report.untested = Explain(store, obstacle);
@@ -165,8 +175,8 @@ ProbeReport Probe(ObjectStore& store, const ProbeOptions& options, const Deadlin
 Status RequireSafe(ObjectStore& store, const ProbeOptions& options, const Deadline& deadline, Executor& executor, Random random) {
   ProbeReport report = Probe(store, options, deadline, executor, std::move(random));
   if (const ProbeCheck* broken = report.broken()) {
-    return Status(Code::kUnsupported, Cat("cannot commit to ", report.store, ": ", broken->seen, ". ", broken->need, " `headrace probe ",
-                                          report.store, "` shows what this store does."));
+    return Status(Code::kUnsupported, Cat("cannot commit to ", report.store, ": ", broken->seen, ". ", broken->need,
+                                          " `headrace probe ", report.store, "` shows what this store does."));
   }
   return report.untested;
 }

@@ -23,7 +23,8 @@ struct Trial {
 constexpr int kTrialsAfterSuspicion = 20;
 
 // Trials until `times` of them counted and held, or two were broken.
-Result<Finding> Repeat(ProbeRun& run, int times, std::string held, const std::function<Result<Trial>(const std::string& name)>& trial) {
+Result<Finding> Repeat(ProbeRun& run, int times, std::string held,
+                       const std::function<Result<Trial>(const std::string& name)>& trial) {
   Backoff backoff(std::chrono::milliseconds(20), std::chrono::seconds(2));
   Status trouble;
   std::string suspicion;
@@ -55,7 +56,8 @@ std::optional<Trial> CreateAtOnce(ProbeRun& run, const std::string& key, const B
   Result<PutOutcome> put = run.once.PutIfAbsent(key, Body(bytes), run.ForOneCreate());
   if (put.ok() && put->kind == PutOutcome::kCreated) return std::nullopt;
   Status trouble = put.ok() ? put->reason : put.status();
-  if (trouble.ok()) trouble = Status(Code::kConflict, Cat("creating ", run.once.Describe(key), ": a new key was said to be taken"));
+  if (trouble.ok())
+    trouble = Status(Code::kConflict, Cat("creating ", run.once.Describe(key), ": a new key was said to be taken"));
   return Trial{.outcome = Trial::kDoesNotCount, .trouble = std::move(trouble)};
 }
 
@@ -68,25 +70,28 @@ std::optional<Trial> UnlessAtOnce(Status done) {
 
 Result<Finding> CheckReadAfterWrite(ProbeRun& run) {
   constexpr size_t kReaders = 4;
-  return Repeat(run, 10, Cat("written, and seen at once by ", kReaders, " readers"), [&](const std::string& name) -> Result<Trial> {
-    std::string key = Cat("write/", name);
-    // Asking first is what makes a cache of absences show.
-    auto before = run.store.Get(key, run.deadline);
-    if (!before.ok()) return before.status();
-    if (*before) return Broken(Cat("the store found ", (*before)->size, " bytes under a key that was never written"));
-    Bytes written = Bytes::FromString(Unique(run.random, key));
-    if (auto unclear = CreateAtOnce(run, key, written)) return *std::move(unclear);
+  return Repeat(run, 10, Cat("written, and seen at once by ", kReaders, " readers"),
+                [&](const std::string& name) -> Result<Trial> {
+                  std::string key = Cat("write/", name);
+                  // Asking first is what makes a cache of absences show.
+                  auto before = run.store.Get(key, run.deadline);
+                  if (!before.ok()) return before.status();
+                  if (*before)
+                    return Broken(Cat("the store found ", (*before)->size, " bytes under a key that was never written"));
+                  Bytes written = Bytes::FromString(Unique(run.random, key));
+                  if (auto unclear = CreateAtOnce(run, key, written)) return *std::move(unclear);
 
-    std::vector<Result<std::string>> wrong(kReaders, std::string());
-    TaskGroup readers(run.executor);
-    for (Result<std::string>& difference : wrong) readers.Spawn([&] { difference = ReadBack(run, key, written); });
-    readers.Wait();
-    for (const Result<std::string>& difference : wrong) {
-      if (!difference.ok()) return difference.status();
-      if (!difference->empty()) return Broken(Cat("the store did not show an object right after it was written: ", *difference));
-    }
-    return Trial{Trial::kHeld};
-  });
+                  std::vector<Result<std::string>> wrong(kReaders, std::string());
+                  TaskGroup readers(run.executor);
+                  for (Result<std::string>& difference : wrong) readers.Spawn([&] { difference = ReadBack(run, key, written); });
+                  readers.Wait();
+                  for (const Result<std::string>& difference : wrong) {
+                    if (!difference.ok()) return difference.status();
+                    if (!difference->empty())
+                      return Broken(Cat("the store did not show an object right after it was written: ", *difference));
+                  }
+                  return Trial{Trial::kHeld};
+                });
 }
 
 Result<Finding> CheckReadAfterReplace(ProbeRun& run) {
@@ -121,41 +126,44 @@ Result<Finding> CheckReadAfterDelete(ProbeRun& run) {
 
 Result<Finding> CheckDeletes(ProbeRun& run) {
   constexpr size_t kKept = 10, kDeleted = 30;
-  return Repeat(run, 1, Cat(kDeleted, " keys deleted in one request, ", kKept, " others stayed"), [&](const std::string& name) -> Result<Trial> {
-    std::string folder = Cat("deletes/", name, "/");
-    std::vector<std::string> kept, deleted;
-    for (size_t i = 0; kept.size() < kKept || deleted.size() < kDeleted; ++i) {
-      std::string key = Cat(folder, i);
-      // What may land late cannot be expected to be gone; such keys are left out of it.
-      Status put = run.once.Put(key, Body(key), run.deadline);
-      if (put.ok()) (kept.size() < kKept && i % 4 == 0 ? kept : deleted).push_back(key);
-      if (!put.ok() && i > 10 * (kKept + kDeleted)) return put;
-      if (!put.ok()) HR_RETURN_IF_ERROR(run.deadline.Check(run.clock(), "probing"));
-    }
-    deleted.push_back(Cat(folder, "never-written"));  // absent ones are fine
+  return Repeat(run, 1, Cat(kDeleted, " keys deleted in one request, ", kKept, " others stayed"),
+                [&](const std::string& name) -> Result<Trial> {
+                  std::string folder = Cat("deletes/", name, "/");
+                  std::vector<std::string> kept, deleted;
+                  for (size_t i = 0; kept.size() < kKept || deleted.size() < kDeleted; ++i) {
+                    std::string key = Cat(folder, i);
+                    // What may land late cannot be expected to be gone; such keys are left out of it.
+                    Status put = run.once.Put(key, Body(key), run.deadline);
+                    if (put.ok()) (kept.size() < kKept && i % 4 == 0 ? kept : deleted).push_back(key);
+                    if (!put.ok() && i > 10 * (kKept + kDeleted)) return put;
+                    if (!put.ok()) HR_RETURN_IF_ERROR(run.deadline.Check(run.clock(), "probing"));
+                  }
+                  deleted.push_back(Cat(folder, "never-written"));  // absent ones are fine
 
-    std::string left;
-    for (int again = 0; again < 2; ++again) {
-      HR_RETURN_IF_ERROR(run.store.Delete(deleted, run.deadline));
-      left.clear();
-      HR_ASSIGN_OR_RETURN(std::vector<ListEntry> listed, ListAll(run.store, folder, run.deadline));
-      for (const ListEntry& entry : listed) {
-        if (std::ranges::count(deleted, entry.key) > 0) left = entry.key;
-      }
-      for (const std::string& key : {deleted.front(), deleted[deleted.size() / 2]}) {
-        auto got = run.store.Get(key, run.deadline);
-        if (!got.ok()) return got.status();
-        if (*got) left = key;
-      }
-      if (left.empty()) break;
-    }
-    if (!left.empty()) return Broken(Cat("the store called a delete done, and objects such as ", left, " are still there"));
-    for (const std::string& key : kept) {
-      HR_ASSIGN_OR_RETURN(std::string wrong, ReadBack(run, key, Bytes::FromString(key)));
-      if (!wrong.empty()) return Broken(Cat("the store deleted more than it was asked to: ", key, " was to be kept; ", wrong));
-    }
-    return Trial{Trial::kHeld};
-  });
+                  std::string left;
+                  for (int again = 0; again < 2; ++again) {
+                    HR_RETURN_IF_ERROR(run.store.Delete(deleted, run.deadline));
+                    left.clear();
+                    HR_ASSIGN_OR_RETURN(std::vector<ListEntry> listed, ListAll(run.store, folder, run.deadline));
+                    for (const ListEntry& entry : listed) {
+                      if (std::ranges::count(deleted, entry.key) > 0) left = entry.key;
+                    }
+                    for (const std::string& key : {deleted.front(), deleted[deleted.size() / 2]}) {
+                      auto got = run.store.Get(key, run.deadline);
+                      if (!got.ok()) return got.status();
+                      if (*got) left = key;
+                    }
+                    if (left.empty()) break;
+                  }
+                  if (!left.empty())
+                    return Broken(Cat("the store called a delete done, and objects such as ", left, " are still there"));
+                  for (const std::string& key : kept) {
+                    HR_ASSIGN_OR_RETURN(std::string wrong, ReadBack(run, key, Bytes::FromString(key)));
+                    if (!wrong.empty())
+                      return Broken(Cat("the store deleted more than it was asked to: ", key, " was to be kept; ", wrong));
+                  }
+                  return Trial{Trial::kHeld};
+                });
 }
 
 }  // namespace headrace

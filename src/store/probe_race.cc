@@ -50,7 +50,8 @@ std::string Judge(const std::vector<Racer>& racers, const std::optional<Object>&
   if (created > 1) return Cat("the store accepted ", InWords(created), " creators of the same key");
   if (!held) return "the store shows nothing under a key after a race for it";
   if (winner == nullptr) return "the store told every one of the creators of a key that another one was first";
-  if (!(held->bytes == winner->body)) return "the store told one creator of a key that it won, and kept other bytes than that one's";
+  if (!(held->bytes == winner->body))
+    return "the store told one creator of a key that it won, and kept other bytes than that one's";
   for (const Racer& racer : racers) {
     if (racer.result.ok() && racer.result->kind == CreateResult::kLost && !(racer.result->winner == winner->body)) {
       return "the store showed a losing creator other bytes than the winner's";

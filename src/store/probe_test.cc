@@ -29,15 +29,19 @@ class ProbeTest : public testing::Test {
   }
   ProbeReport Probed(ObjectStore& store, Duration time = minutes(60), std::stop_token stop = {}) {
     ProbeReport report;
-    simulation_.Run([&] { report = Probe(store, options_, Deadline::After(simulation_, time, std::move(stop)), simulation_, Random(seed_)); });
+    simulation_.Run([&] {
+      report = Probe(store, options_, Deadline::After(simulation_, time, std::move(stop)), simulation_, Random(seed_));
+    });
     EXPECT_EQ(simulation_.stuck(), 0u);
     return report;
   }
   static std::string Summary(const ProbeReport& report) {
     std::string all;
     for (const ProbeCheck& check : report.checks) {
-      all += Cat(check.verdict == ProbeCheck::kPassed ? "passed " : check.verdict == ProbeCheck::kFailed ? "FAILED " : "untested ", check.name, ": ",
-                 check.seen, "\n");
+      all += Cat(check.verdict == ProbeCheck::kPassed   ? "passed "
+                 : check.verdict == ProbeCheck::kFailed ? "FAILED "
+                                                        : "untested ",
+                 check.name, ": ", check.seen, "\n");
     }
     return Cat(all, report.untested.ToString(), "; ", report.left_behind.ToString());
   }
@@ -117,7 +121,8 @@ TEST_F(ProbeTest, AStoreThatLosesEveryThirdAnswerPasses) {
 
 TEST_F(ProbeTest, AStoreThatAsksForFewerRequestsForAWhilePasses) {
   FaultPlan plan;
-  for (StoreOp op : {StoreOp::kGet, StoreOp::kCreate, StoreOp::kPut}) plan.FirstFew(op, 10, Fault::FailBefore(Code::kThrottled, seconds(1)));
+  for (StoreOp op : {StoreOp::kGet, StoreOp::kCreate, StoreOp::kPut})
+    plan.FirstFew(op, 10, Fault::FailBefore(Code::kThrottled, seconds(1)));
   ExpectSafe(plan);
 }
 
@@ -152,7 +157,8 @@ TEST_F(ProbeTest, RefusesAStoreThatTellsTwoThatTheyCreated) {
 }
 
 TEST_F(ProbeTest, RefusesTwoWinnersOfARace) {
-  ExpectRefused(FaultPlan().Always(StoreOp::kCreate, Fault::RacyCreate(milliseconds(20))), "race", "creators of the same key (race 1 of 20)");
+  ExpectRefused(FaultPlan().Always(StoreOp::kCreate, Fault::RacyCreate(milliseconds(20))), "race",
+                "creators of the same key (race 1 of 20)");
 }
 
 TEST_F(ProbeTest, RefusesTwoWinnersOfARaceAlsoIfItIsRare) {
@@ -167,7 +173,8 @@ TEST_F(ProbeTest, RefusesACreateThatDidNothing) {
 
 TEST_F(ProbeTest, RefusesListsThatMissEntries) {
   ExpectRefused(FaultPlan().Nth(StoreOp::kList, 5, Fault::LoseEntries()), "lists", "misses 1 of");
-  ExpectRefused(FaultPlan().Always(StoreOp::kList, Fault::StaleList(milliseconds(200))), "lists", "a list right after the writes misses");
+  ExpectRefused(FaultPlan().Always(StoreOp::kList, Fault::StaleList(milliseconds(200))), "lists",
+                "a list right after the writes misses");
 }
 
 TEST_F(ProbeTest, RefusesAStoreThatMixesUpKeys) {
@@ -255,9 +262,11 @@ TEST_F(ProbeTest, AStreamIsRefusedInWordsForThePersonWhoWantedIt) {
   options_.racers = 2;
   simulation_.Run([&] { status = RequireSafe(*store, options_, Deadline(), simulation_, Random(9)); });
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_THAT(status.message(), testing::MatchesRegex("cannot commit to mem://m: the store accepted two creators of the same key \\(race [0-9]+ of 20\\)\\. "
-                                                      "Headrace needs create-if-absent to be atomic\\. "
-                                                      "`headrace probe mem://m` shows what this store does\\."));
+  EXPECT_THAT(status.message(),
+              testing::MatchesRegex(
+                  "cannot commit to mem://m: the store accepted two creators of the same key \\(race [0-9]+ of 20\\)\\. "
+                  "Headrace needs create-if-absent to be atomic\\. "
+                  "`headrace probe mem://m` shows what this store does\\."));
   simulation_.Run([&] { status = RequireSafe(*slow_, options_, Deadline(), simulation_, Random(9)); });
   EXPECT_TRUE(status.ok()) << status.ToString();
 }

@@ -22,7 +22,8 @@ class RequestBudget {
     double burst;           // the most that can be saved up, and what there is at the start
   };
 
-  RequestBudget(const Options& options, Clock& clock) : options_(options), clock_(clock), saved_(options.burst), at_(clock.Now()) {}
+  RequestBudget(const Options& options, Clock& clock)
+      : options_(options), clock_(clock), saved_(options.burst), at_(clock.Now()) {}
 
   // An ordinary request is made.
   void Earn() {

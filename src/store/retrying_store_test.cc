@@ -66,7 +66,8 @@ TEST_F(RetryingStoreTest, PassingTroubleIsNotSeen) {
 
 TEST_F(RetryingStoreTest, WhatNoRetryHelpsIsAnsweredAtOnce) {
   for (StoreOp op : kAllStoreOps) {
-    for (Code code : {Code::kInvalidArgument, Code::kUnsupported, Code::kNotFound, Code::kDenied, Code::kFull, Code::kCancelled, Code::kInternal}) {
+    for (Code code : {Code::kInvalidArgument, Code::kUnsupported, Code::kNotFound, Code::kDenied, Code::kFull, Code::kCancelled,
+                      Code::kInternal}) {
       Use(FaultPlan().Always(op, Fault::Refuse(code)));
       Duration took = Run([&] { EXPECT_EQ(Call(op, In(seconds(60))).code(), code); });
       EXPECT_EQ(faulty_->calls(op), 1u) << OpName(op) << " " << CodeName(code);
@@ -110,7 +111,8 @@ TEST_F(RetryingStoreTest, PausesStayBetweenTheFirstAndTheLongestAndGrow) {
     std::vector<Instant> asked;
     class Down final : public StoreDecorator {
      public:
-      Down(std::shared_ptr<ObjectStore> inner, Clock& clock, std::vector<Instant>& asked) : StoreDecorator(std::move(inner)), clock_(clock), asked_(asked) {}
+      Down(std::shared_ptr<ObjectStore> inner, Clock& clock, std::vector<Instant>& asked)
+          : StoreDecorator(std::move(inner)), clock_(clock), asked_(asked) {}
       Status Put(const std::string&, const Body&, const Deadline&) override {
         asked_.push_back(clock_.Now());
         return Status(Code::kUnavailable, "down");
@@ -180,7 +182,8 @@ TEST_F(RetryingStoreTest, AStopEndsThePause) {
 
 TEST_F(RetryingStoreTest, ASlowAttemptIsGivenUpWhileTheCallerHasTime) {
   ASSERT_TRUE(memory_->Put("k", std::string("v"), Deadline()).ok());
-  Use(FaultPlan().Nth(StoreOp::kGet, 1, Fault::Slow(seconds(300))), {.attempt_timeout = seconds(5), .slowest_bytes_per_second = 1e6});
+  Use(FaultPlan().Nth(StoreOp::kGet, 1, Fault::Slow(seconds(300))),
+      {.attempt_timeout = seconds(5), .slowest_bytes_per_second = 1e6});
   Duration took = Run([&] {
     std::array<std::byte, 16> memory;
     EXPECT_TRUE(store_->Get("k", {.into = memory}, In(seconds(60))).ok());
@@ -191,7 +194,8 @@ TEST_F(RetryingStoreTest, ASlowAttemptIsGivenUpWhileTheCallerHasTime) {
 }
 
 TEST_F(RetryingStoreTest, LargeBodiesGetTheTimeThatTheyNeed) {
-  Use(FaultPlan().Always(StoreOp::kPut, Fault::Slow(seconds(12))), {.attempt_timeout = seconds(5), .slowest_bytes_per_second = 1e6});
+  Use(FaultPlan().Always(StoreOp::kPut, Fault::Slow(seconds(12))),
+      {.attempt_timeout = seconds(5), .slowest_bytes_per_second = 1e6});
   Run([&] { EXPECT_TRUE(store_->Put("k", std::string(8'000'000, 'x'), In(seconds(60))).ok()); });
   EXPECT_EQ(faulty_->calls(StoreOp::kPut), 1u);
 }
@@ -204,8 +208,7 @@ TEST_F(RetryingStoreTest, ATimedOutCreateIsUnknownAndPassedOn) {
 
 // A store that is down for long: what all callers together ask of it stays close to what they asked when it was up.
 TEST_F(RetryingStoreTest, TheBudgetKeepsAStoreInTroubleFromBeingBuried) {
-  Use(FaultPlan().Always(StoreOp::kGet, Fault::FailBefore()),
-      {.budget = {.share = 0.2, .per_second = 1, .burst = 50}});
+  Use(FaultPlan().Always(StoreOp::kGet, Fault::FailBefore()), {.budget = {.share = 0.2, .per_second = 1, .burst = 50}});
   constexpr int kCallers = 20, kCalls = 100;
   bool said_so = false;
   for (int caller = 0; caller < kCallers; ++caller) {
@@ -227,7 +230,8 @@ TEST_F(RetryingStoreTest, TheBudgetKeepsAStoreInTroubleFromBeingBuried) {
 }
 
 TEST_F(RetryingStoreTest, TheBudgetComesBackWithTime) {
-  Use(FaultPlan().FirstFew(StoreOp::kGet, 6, Fault::FailBefore()), {.max_attempts = 4, .budget = {.share = 0, .per_second = 0.5, .burst = 3}});
+  Use(FaultPlan().FirstFew(StoreOp::kGet, 6, Fault::FailBefore()),
+      {.max_attempts = 4, .budget = {.share = 0, .per_second = 0.5, .burst = 3}});
   Run([&] {
     EXPECT_FALSE(store_->Get("k", Deadline()).ok());  // attempts 1 to 4: the burst is spent
     EXPECT_FALSE(store_->Get("k", Deadline()).ok());  // attempt 5, no retry

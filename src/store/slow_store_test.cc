@@ -45,15 +45,16 @@ TEST_F(SlowStoreTest, TimesAreLogNormalAroundTheMedianOfTheOperation) {
 }
 
 TEST_F(SlowStoreTest, BytesComeAtTheRateOfTheConnection) {
-  SlowStore store(memory_, {.get = {}, .connection_bytes_per_second = 50e6, .total_bytes_per_second = 0}, simulation_, Random(7));
-  ASSERT_TRUE(memory_->Put("k", std::string(10'000'000, 'x'), Deadline()).ok());
+  SlowStore store(memory_, {.get = {}, .connection_bytes_per_second = 25e6, .total_bytes_per_second = 0}, simulation_, Random(7));
+  ASSERT_TRUE(memory_->Put("k", std::string(5'000'000, 'x'), Deadline()).ok());
   EXPECT_NEAR(Seconds([&] { EXPECT_TRUE(store.Get("k", Deadline()).ok()); }), 0.2, 1e-6);
-  EXPECT_NEAR(Seconds([&] { EXPECT_TRUE(store.Get("k", {.range = ByteRange::At(0, 1'000'000)}, Deadline()).ok()); }), 0.02, 1e-6);
+  EXPECT_NEAR(Seconds([&] { EXPECT_TRUE(store.Get("k", {.range = ByteRange::At(0, 500'000)}, Deadline()).ok()); }), 0.02, 1e-6);
 }
 
 TEST_F(SlowStoreTest, AllTogetherShareTheNetwork) {
-  SlowStore store(memory_, {.get = {}, .connection_bytes_per_second = 50e6, .total_bytes_per_second = 100e6}, simulation_, Random(7));
-  ASSERT_TRUE(memory_->Put("k", std::string(10'000'000, 'x'), Deadline()).ok());
+  SlowStore store(memory_, {.get = {}, .connection_bytes_per_second = 25e6, .total_bytes_per_second = 50e6}, simulation_,
+                  Random(7));
+  ASSERT_TRUE(memory_->Put("k", std::string(5'000'000, 'x'), Deadline()).ok());
   double took = Seconds([&] {
     TaskGroup group(simulation_);
     for (int i = 0; i < 10; ++i) group.Spawn([&] { EXPECT_TRUE(store.Get("k", Deadline()).ok()); });
@@ -88,7 +89,8 @@ TEST_F(SlowStoreTest, AStopEndsTheWait) {
     simulation_.SleepFor(seconds(1));
     stop.request_stop();
   });
-  EXPECT_NEAR(Seconds([&] { EXPECT_EQ(store.Get("k", Deadline::OnlyStop(stop.get_token())).code(), Code::kCancelled); }), 1, 1e-9);
+  EXPECT_NEAR(Seconds([&] { EXPECT_EQ(store.Get("k", Deadline::OnlyStop(stop.get_token())).code(), Code::kCancelled); }), 1,
+              1e-9);
 }
 
 TEST_F(SlowStoreTest, TheSameSeedTakesTheSameTime) {
