@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
-#include <set>
+#include <map>
 
 #include "base/text.h"
 #include "store/prefixed_store.h"
@@ -22,7 +22,9 @@ class KeyRecorder final : public StoreDecorator {
 
   Result<PutOutcome> PutIfAbsent(const std::string& key, const Body& body, const Deadline& deadline) override {
     Record(key);
-    return StoreDecorator::PutIfAbsent(key, body, deadline);
+    Result<PutOutcome> outcome = StoreDecorator::PutIfAbsent(key, body, deadline);
+    if (!outcome.ok()) Forget(key);  // certainly nothing was created: nobody shall be told to remove it
+    return outcome;
   }
   Status Put(const std::string& key, const Body& body, const Deadline& deadline) override {
     Record(key);
@@ -31,17 +33,25 @@ class KeyRecorder final : public StoreDecorator {
 
   std::vector<std::string> keys() {
     std::lock_guard lock(mutex_);
-    return {keys_.begin(), keys_.end()};
+    std::vector<std::string> keys;
+    for (const auto& [key, writes] : writes_) {
+      if (writes > 0) keys.push_back(key);
+    }
+    return keys;
   }
 
  private:
   void Record(const std::string& key) {
     std::lock_guard lock(mutex_);
-    keys_.insert(key);
+    ++writes_[key];
+  }
+  void Forget(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    --writes_[key];
   }
 
   std::mutex mutex_;
-  std::set<std::string> keys_;
+  std::map<std::string, int> writes_;  // that may have happened
 };
 
 // Whether a failed request is the store's word about itself. Other failures only kept the property from being tried.

@@ -47,6 +47,7 @@ auto RetryingStore::Try(StoreOp op, uint64_t bytes, const Deadline& deadline, co
 
     Status failure = FailureOf(answer);
     auto give_up = [&](std::string_view why) -> Answer {
+      if (options_.max_attempts <= 1) return failure;  // nobody expected another one
       return failure.Annotate(Cat("gave up after ", attempt, attempt == 1 ? " attempt" : " attempts", " (", why, ")"));
     };
     auto no_time = [&](const Status& late) -> Answer {
