@@ -15,7 +15,8 @@ class [[nodiscard]] Result {
  public:
   // From anything that is a T by nature, so that an optional's value or a unique_ptr to a derived class can be returned as it is.
   template <typename U = T>
-    requires(std::is_convertible_v<U, T> && !std::is_same_v<std::remove_cvref_t<U>, Result> && !std::is_same_v<std::remove_cvref_t<U>, Status>)
+    requires(std::is_convertible_v<U, T> && !std::is_same_v<std::remove_cvref_t<U>, Result> &&
+             !std::is_same_v<std::remove_cvref_t<U>, Status>)
   Result(U&& value) : state_(std::in_place_index<1>, std::forward<U>(value)) {}
   Result(Status failure) : state_(std::in_place_index<0>, std::move(failure)) {
     assert(!std::get<0>(state_).ok() && "a Result without a value needs a reason");
@@ -40,10 +41,9 @@ class [[nodiscard]] Result {
 #define HR_CONCAT(a, b) HR_CONCAT_INNER(a, b)
 
 // Leaves the function with the failure of `expression`, a Status.
-#define HR_RETURN_IF_ERROR(expression)                              \
-  do {                                                              \
-    if (::headrace::Status hr_status_ = (expression); !hr_status_.ok()) \
-      return hr_status_;                                            \
+#define HR_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                     \
+    if (::headrace::Status hr_status_ = (expression); !hr_status_.ok()) return hr_status_; \
   } while (false)
 
 // `target` gets the value of `expression`, a Result; or the function is left with its failure.

@@ -91,7 +91,8 @@ HR_CRC32C_TARGET inline uint32_t StepByte(uint32_t state, std::byte byte) {
   return _mm_crc32_u8(state, static_cast<unsigned char>(byte));
 }
 HR_CRC32C_TARGET inline uint64_t CarrylessProduct(uint32_t a, uint32_t b) {
-  return static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0)));
+  return static_cast<uint64_t>(
+      _mm_cvtsi128_si64(_mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0)));
 }
 #else
 bool HasInstructions() {
@@ -101,9 +102,7 @@ bool HasInstructions() {
 
 HR_CRC32C_TARGET inline uint32_t StepWord(uint32_t state, uint64_t word) { return __crc32cd(state, word); }
 HR_CRC32C_TARGET inline uint32_t StepByte(uint32_t state, std::byte byte) { return __crc32cb(state, static_cast<uint8_t>(byte)); }
-HR_CRC32C_TARGET inline uint64_t CarrylessProduct(uint32_t a, uint32_t b) {
-  return static_cast<uint64_t>(vmull_p64(a, b));
-}
+HR_CRC32C_TARGET inline uint64_t CarrylessProduct(uint32_t a, uint32_t b) { return static_cast<uint64_t>(vmull_p64(a, b)); }
 #endif
 
 // What `bytes` bytes behind it make of a state is state · x^(8·bytes). The instruction reduces a product of 63 bits by itself and

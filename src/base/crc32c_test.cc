@@ -39,8 +39,13 @@ std::vector<Published> PublishedVectors() {
       0x28, 0x00,   0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
   };
   return {
-      {std::string(32, '\0'), 0x8a9136aa}, {std::string(32, '\xff'), 0x62a8ab43}, {up, 0x46dd794e}, {down, 0x113fdb5c},
-      {scsi_read, 0xd9963a56},             {"123456789", 0xe3069283},             {"", 0},
+      {std::string(32, '\0'), 0x8a9136aa},
+      {std::string(32, '\xff'), 0x62a8ab43},
+      {up, 0x46dd794e},
+      {down, 0x113fdb5c},
+      {scsi_read, 0xd9963a56},
+      {"123456789", 0xe3069283},
+      {"", 0},
   };
 }
 

@@ -49,8 +49,8 @@ Sha256Digest HmacSha256(std::string_view key, std::string_view text) {
   // An empty view may have no address, which OpenSSL takes for "no key" and "no text".
   const char* key_data = key.empty() ? "" : key.data();
   const char* text_data = text.empty() ? "" : text.data();
-  Require(HMAC(EVP_sha256(), key_data, static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text_data), text.size(),
-               digest.data(), nullptr) != nullptr);
+  Require(HMAC(EVP_sha256(), key_data, static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text_data),
+               text.size(), digest.data(), nullptr) != nullptr);
   return digest;
 }
 

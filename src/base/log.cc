@@ -51,9 +51,11 @@ LogLevel Level() {
   if (level != kNotSet) return static_cast<LogLevel>(level);
   const char* wanted = std::getenv("HEADRACE_LOG");
   std::optional<LogLevel> found = wanted == nullptr || *wanted == '\0' ? LogLevel::kWarning : LevelFromName(wanted);
-  if (!g_level.compare_exchange_strong(level, static_cast<int>(found.value_or(LogLevel::kWarning)))) return static_cast<LogLevel>(level);
+  if (!g_level.compare_exchange_strong(level, static_cast<int>(found.value_or(LogLevel::kWarning))))
+    return static_cast<LogLevel>(level);
   if (!found) {
-    LogLine(LogLevel::kWarning, "HEADRACE_LOG is not a level; use debug, info, warning, error or off", {{"HEADRACE_LOG", wanted}});
+    LogLine(LogLevel::kWarning, "HEADRACE_LOG is not a level; use debug, info, warning, error or off",
+            {{"HEADRACE_LOG", wanted}});
   }
   return found.value_or(LogLevel::kWarning);
 }
@@ -99,7 +101,8 @@ std::string TextLine(LogLevel level, std::string_view message, std::initializer_
 }
 
 std::string JsonLine(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
-  std::string line = Cat("{\"time\":\"", Timestamp(), "\",\"level\":\"", kLevelNames[static_cast<size_t>(level)], "\",\"message\":", Quote(message));
+  std::string line = Cat("{\"time\":\"", Timestamp(), "\",\"level\":\"", kLevelNames[static_cast<size_t>(level)],
+                         "\",\"message\":", Quote(message));
   for (const LogField& field : fields) {
     bool taken = field.name == "time" || field.name == "level" || field.name == "message";
     // JSON has no infinity and no NaN.

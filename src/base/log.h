@@ -37,9 +37,9 @@ void SetLogLevel(LogLevel level);
 // Lines go to `sink` instead of stderr, until it is taken back with nullptr; for tests and for progress bars that must not be torn.
 void SetLogSink(std::function<void(std::string_view line)> sink);
 
-#define HR_LOG(level, message, ...)                                                                        \
-  do {                                                                                                     \
-    if (::headrace::LogEnabled(::headrace::LogLevel::level))                                               \
+#define HR_LOG(level, message, ...)                                                                                        \
+  do {                                                                                                                     \
+    if (::headrace::LogEnabled(::headrace::LogLevel::level))                                                               \
       ::headrace::LogLine(::headrace::LogLevel::level, message, std::initializer_list<::headrace::LogField>{__VA_ARGS__}); \
   } while (false)
 

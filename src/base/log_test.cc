@@ -48,9 +48,10 @@ TEST_F(LogTest, FieldsAreOptional) {
 
 TEST_F(LogTest, ValuesThatWouldBreakALineAreQuoted) {
   std::string text = "two words";
-  HR_LOG(kError, "x", {"a", text}, {"b", ""}, {"c", "say \"hi\""}, {"d", "k=v"}, {"e", "line\nbreak\x1b[31m"}, {"f", R"(C:\dir)"});
-  EXPECT_THAT(lines_, ElementsAre(EndsWith(
-                          R"(error x a="two words" b="" c="say \"hi\"" d="k=v" e="line\nbreak\u001b[31m" f=C:\dir)")));
+  HR_LOG(kError, "x", {"a", text}, {"b", ""}, {"c", "say \"hi\""}, {"d", "k=v"}, {"e", "line\nbreak\x1b[31m"},
+         {"f", R"(C:\dir)"});
+  EXPECT_THAT(lines_,
+              ElementsAre(EndsWith(R"(error x a="two words" b="" c="say \"hi\"" d="k=v" e="line\nbreak\u001b[31m" f=C:\dir)")));
 }
 
 TEST_F(LogTest, MessageStaysOnOneLine) {
@@ -136,7 +137,8 @@ TEST_F(LogDeathTest, UnknownLevelIsNamedAndWarningsAreShown) {
 }
 
 TEST_F(LogDeathTest, EnvironmentAsksForJson) {
-  EXPECT_EXIT(LogEverything("error", "json"), testing::ExitedWithCode(0), Shows({R"("level":"error","message":"at-error"})"}, {}));
+  EXPECT_EXIT(LogEverything("error", "json"), testing::ExitedWithCode(0),
+              Shows({R"("level":"error","message":"at-error"})"}, {}));
 }
 
 TEST_F(LogDeathTest, JsonLinesCanBeReadByAMachine) {
@@ -149,9 +151,10 @@ TEST_F(LogDeathTest, JsonLinesCanBeReadByAMachine) {
     SetLogSink(nullptr);
     nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
     bool right = object.is_object() && object.size() == 9 && line.find('\n') == std::string::npos &&
-                 object["message"] == "a \"quoted\"\nmessage" && object["level"] == "error" && object["text"] == "x=\"y\" \xEF\xBF\xBD" &&
-                 object["count"] == 3 && object["share"] == 0.5 && object["flag"] == false && object["limit"] == "inf" &&
-                 object["level_"] == "mine" && object["time"].get<std::string>().ends_with("Z");
+                 object["message"] == "a \"quoted\"\nmessage" && object["level"] == "error" &&
+                 object["text"] == "x=\"y\" \xEF\xBF\xBD" && object["count"] == 3 && object["share"] == 0.5 &&
+                 object["flag"] == false && object["limit"] == "inf" && object["level_"] == "mine" &&
+                 object["time"].get<std::string>().ends_with("Z");
     if (!right) fprintf(stderr, "%s\n", line.c_str());
     std::exit(right ? 0 : 1);
   };

@@ -26,7 +26,8 @@ std::vector<uint64_t> Draw(Random random, int count) {
 TEST(Random, SeedGivesTheSameNumbersForEver) {
   EXPECT_THAT(Draw(Random(0), 4), ElementsAre(0x99ec5f36cb75f2b4, 0xbf6e1f784956452a, 0x1a5f849d4933e6e0, 0x6aa594f1262d2d2c));
   EXPECT_THAT(Draw(Random(42), 4), ElementsAre(0x15780b2e0c2ec716, 0x6104d9866d113a7e, 0xae17533239e499a1, 0xecb8ad4703b360a1));
-  EXPECT_THAT(Draw(Random(~0ull), 4), ElementsAre(0x8f5520d52a7ead08, 0xc476a018caa1802d, 0x81de31c0d260469e, 0xbf658d7e065f3c2f));
+  EXPECT_THAT(Draw(Random(~0ull), 4),
+              ElementsAre(0x8f5520d52a7ead08, 0xc476a018caa1802d, 0x81de31c0d260469e, 0xbf658d7e065f3c2f));
   EXPECT_THAT(Draw(Random(42).Fork("strand 7"), 3), ElementsAre(0x5f6dbd387586eda4, 0xba193371a13a8b41, 0xd3d2a6077caee1c5));
 }
 

@@ -97,7 +97,8 @@ struct Simulation::Fiber {
 #endif
 
   Fiber() {
-    void* memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     mprotect(memory, kGuardBytes, PROT_NONE);
     stack = static_cast<std::byte*>(memory) + kGuardBytes;
@@ -157,7 +158,8 @@ struct Simulation::Waiters {
 
 class SimulatedSignal final : public Signal {
  public:
-  explicit SimulatedSignal(Simulation& simulation) : waiters_(std::make_shared<Simulation::Waiters>(Simulation::Waiters{simulation, {}})) {}
+  explicit SimulatedSignal(Simulation& simulation)
+      : waiters_(std::make_shared<Simulation::Waiters>(Simulation::Waiters{simulation, {}})) {}
 
   bool WaitUntil(std::unique_lock<std::mutex>& lock, Instant until) override {
     Simulation& simulation = waiters_->simulation;

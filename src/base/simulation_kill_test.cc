@@ -182,7 +182,9 @@ TEST(SimulationKill, DestructorThatSleepsDoesNotEndTheProgram) {
   };
   int went_on = 0;
   auto in_destructor = simulation.Start("in the destructor", [&] {
-    { auto lingering = std::make_unique<Lingering>(simulation); }
+    {
+      auto lingering = std::make_unique<Lingering>(simulation);
+    }
     simulation.SleepFor(0s);
     ++went_on;
   });

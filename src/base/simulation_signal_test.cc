@@ -102,9 +102,7 @@ TEST(SimulatedSignal, WaiterThatGaveUpDoesNotTakeTheNotificationOfAnother) {
   Gate gate(simulation);
   int woken = 0;
   for (int i = 0; i < 10; ++i) simulation.Spawn([&] { EXPECT_FALSE(gate.WaitUntil(kStart + 1s)); });
-  simulation.Spawn([&] {
-    woken += gate.WaitUntil(kStart + 1h);
-  });
+  simulation.Spawn([&] { woken += gate.WaitUntil(kStart + 1h); });
   simulation.RunUntil(kStart + 2s);
   gate.signal->NotifyOne();
   simulation.Run();

@@ -21,19 +21,46 @@ struct Unit {
 // A spelling that means the same as an earlier one stands behind it: the first is the one that is printed.
 constexpr uint64_t kKilo = 1000, kKibi = 1024;
 constexpr std::array<Unit, 26> kSizeUnits = {{
-    {"", 1}, {"b", 1},
-    {"kb", kKilo}, {"k", kKilo}, {"kib", kKibi}, {"ki", kKibi},
-    {"mb", kKilo * kKilo}, {"m", kKilo * kKilo}, {"mib", kKibi * kKibi}, {"mi", kKibi * kKibi},
-    {"gb", kKilo * kKilo * kKilo}, {"g", kKilo * kKilo * kKilo}, {"gib", 1ull << 30}, {"gi", 1ull << 30},
-    {"tb", 1'000'000'000'000ull}, {"t", 1'000'000'000'000ull}, {"tib", 1ull << 40}, {"ti", 1ull << 40},
-    {"pb", 1'000'000'000'000'000ull}, {"p", 1'000'000'000'000'000ull}, {"pib", 1ull << 50}, {"pi", 1ull << 50},
-    {"eb", 1'000'000'000'000'000'000ull}, {"e", 1'000'000'000'000'000'000ull}, {"eib", 1ull << 60}, {"ei", 1ull << 60},
+    {"", 1},
+    {"b", 1},
+    {"kb", kKilo},
+    {"k", kKilo},
+    {"kib", kKibi},
+    {"ki", kKibi},
+    {"mb", kKilo * kKilo},
+    {"m", kKilo * kKilo},
+    {"mib", kKibi * kKibi},
+    {"mi", kKibi * kKibi},
+    {"gb", kKilo * kKilo * kKilo},
+    {"g", kKilo * kKilo * kKilo},
+    {"gib", 1ull << 30},
+    {"gi", 1ull << 30},
+    {"tb", 1'000'000'000'000ull},
+    {"t", 1'000'000'000'000ull},
+    {"tib", 1ull << 40},
+    {"ti", 1ull << 40},
+    {"pb", 1'000'000'000'000'000ull},
+    {"p", 1'000'000'000'000'000ull},
+    {"pib", 1ull << 50},
+    {"pi", 1ull << 50},
+    {"eb", 1'000'000'000'000'000'000ull},
+    {"e", 1'000'000'000'000'000'000ull},
+    {"eib", 1ull << 60},
+    {"ei", 1ull << 60},
 }};
 
 constexpr uint64_t kSecond = 1'000'000'000ull;
 constexpr std::array<Unit, 10> kTimeUnits = {{
-    {"", kSecond}, {"ns", 1}, {"us", 1000}, {"µs", 1000}, {"ms", 1'000'000}, {"s", kSecond},
-    {"m", 60 * kSecond}, {"min", 60 * kSecond}, {"h", 3600 * kSecond}, {"d", 24 * 3600 * kSecond},
+    {"", kSecond},
+    {"ns", 1},
+    {"us", 1000},
+    {"µs", 1000},
+    {"ms", 1'000'000},
+    {"s", kSecond},
+    {"m", 60 * kSecond},
+    {"min", 60 * kSecond},
+    {"h", 3600 * kSecond},
+    {"d", 24 * 3600 * kSecond},
 }};
 
 // A decimal number without a sign, exactly: digits · 10^-places.
@@ -145,7 +172,8 @@ std::string FormatSize(double bytes) {
 
 Result<Duration> ParseDuration(std::string_view text) {
   auto refuse = [&](std::string_view why) {
-    return Status(Code::kInvalidArgument, Cat("\"", text, "\" is not a length of time: ", why, ". Write it like 200ms, 1.5s, 90s or 1h30m"));
+    return Status(Code::kInvalidArgument,
+                  Cat("\"", text, "\" is not a length of time: ", why, ". Write it like 200ms, 1.5s, 90s or 1h30m"));
   };
   std::string_view rest = Trim(text);
   if (rest.empty()) return refuse("it is empty");
@@ -156,7 +184,9 @@ Result<Duration> ParseDuration(std::string_view text) {
   while (!rest.empty()) {
     bool first = scale_before == std::numeric_limits<uint64_t>::max();
     std::optional<Decimal> number = TakeDecimal(rest);
-    if (!number) return refuse(first ? "it does not begin with a number of at most 24 digits" : Cat("a number is missing before \"", rest, "\""));
+    if (!number)
+      return refuse(first ? "it does not begin with a number of at most 24 digits"
+                          : Cat("a number is missing before \"", rest, "\""));
     rest = TrimFront(rest);
     size_t length = 0;
     while (length < rest.size() && !IsDigit(rest[length]) && rest[length] != '.' && rest[length] != ' ') ++length;

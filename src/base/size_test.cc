@@ -21,11 +21,31 @@ TEST(ParseSize, UnderstandsWhatPeopleWrite) {
     uint64_t bytes;
   };
   for (Case c : std::initializer_list<Case>{
-           {"0", 0}, {"17", 17}, {"312B", 312}, {"312 B", 312}, {" 2GB ", 2'000'000'000}, {"2gb", 2'000'000'000}, {"2G", 2'000'000'000},
-           {"2GiB", 2ull << 30}, {"2Gi", 2ull << 30}, {"2 gib", 2ull << 30}, {"64MiB", 64ull << 20}, {"500KB", 500'000}, {"1k", 1000},
-           {"1.5GB", 1'500'000'000}, {".5KiB", 512}, {"0.001MB", 1000}, {"1TiB", 1ull << 40}, {"3PB", 3'000'000'000'000'000},
-           {"15EiB", 15ull << 60}, {"18EB", 18'000'000'000'000'000'000u}, {"18446744073709551615", UINT64_MAX},
-           {"1.3GiB", 1395864371}, {"00012KB", 12'000}, {"0.000000000000000000001EB", 0}, {"0.00000000000000000055EB", 1},
+           {"0", 0},
+           {"17", 17},
+           {"312B", 312},
+           {"312 B", 312},
+           {" 2GB ", 2'000'000'000},
+           {"2gb", 2'000'000'000},
+           {"2G", 2'000'000'000},
+           {"2GiB", 2ull << 30},
+           {"2Gi", 2ull << 30},
+           {"2 gib", 2ull << 30},
+           {"64MiB", 64ull << 20},
+           {"500KB", 500'000},
+           {"1k", 1000},
+           {"1.5GB", 1'500'000'000},
+           {".5KiB", 512},
+           {"0.001MB", 1000},
+           {"1TiB", 1ull << 40},
+           {"3PB", 3'000'000'000'000'000},
+           {"15EiB", 15ull << 60},
+           {"18EB", 18'000'000'000'000'000'000u},
+           {"18446744073709551615", UINT64_MAX},
+           {"1.3GiB", 1395864371},
+           {"00012KB", 12'000},
+           {"0.000000000000000000001EB", 0},
+           {"0.00000000000000000055EB", 1},
        }) {
     Result<uint64_t> parsed = ParseSize(c.text);
     ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
@@ -38,11 +58,29 @@ TEST(ParseSize, RefusesTheRestAndSaysWhy) {
     std::string_view text, why;
   };
   for (Case c : std::initializer_list<Case>{
-           {"", "empty"}, {"  ", "empty"}, {"-1", "negative"}, {"-2GB", "negative"}, {"GB", "number"}, {"+3", "number"}, {"3.KB", "number"},
-           {".", "number"}, {"1.2.3KB", "no unit \".3KB\""}, {"2GX", "no unit \"GX\""}, {"1e9", "no unit \"e9\""}, {"0x10", "no unit"},
-           {"2 G B", "no unit"}, {"1,5GB", "no unit"}, {"1.5", "no fractions"}, {"1.5B", "no fractions"}, {"19EB", "larger than"},
-           {"18446744073709551616", "larger than"}, {"16EiB", "larger than"}, {"99999999999999999999999999", "24 digits"},
-           {"inf", "number"}, {"nan", "number"}, {"2GB 3MB", "no unit"},
+           {"", "empty"},
+           {"  ", "empty"},
+           {"-1", "negative"},
+           {"-2GB", "negative"},
+           {"GB", "number"},
+           {"+3", "number"},
+           {"3.KB", "number"},
+           {".", "number"},
+           {"1.2.3KB", "no unit \".3KB\""},
+           {"2GX", "no unit \"GX\""},
+           {"1e9", "no unit \"e9\""},
+           {"0x10", "no unit"},
+           {"2 G B", "no unit"},
+           {"1,5GB", "no unit"},
+           {"1.5", "no fractions"},
+           {"1.5B", "no fractions"},
+           {"19EB", "larger than"},
+           {"18446744073709551616", "larger than"},
+           {"16EiB", "larger than"},
+           {"99999999999999999999999999", "24 digits"},
+           {"inf", "number"},
+           {"nan", "number"},
+           {"2GB 3MB", "no unit"},
        }) {
     Result<uint64_t> parsed = ParseSize(c.text);
     ASSERT_FALSE(parsed.ok()) << c.text << " is " << *parsed;
@@ -102,9 +140,26 @@ TEST(ParseDuration, UnderstandsWhatPeopleWrite) {
     Duration time;
   };
   for (Case c : std::initializer_list<Case>{
-           {"0", 0s}, {"90", 90s}, {"1.5", 1500ms}, {"90s", 90s}, {"1.5m", 90s}, {"2min", 2min}, {"200ms", 200ms}, {"20us", 20us},
-           {"20µs", 20us}, {"7ns", 7ns}, {"2h", 2h}, {"3d", 72h}, {"2 H", 2h}, {" 5 s ", 5s}, {"1h30m", 90min}, {"1m 40s", 100s},
-           {"1d2h3m4s5ms", 26h + 3min + 4s + 5ms}, {"0.0000000004s", 0ns}, {"0.0000000006s", 1ns}, {"0s5ms", 5ms},
+           {"0", 0s},
+           {"90", 90s},
+           {"1.5", 1500ms},
+           {"90s", 90s},
+           {"1.5m", 90s},
+           {"2min", 2min},
+           {"200ms", 200ms},
+           {"20us", 20us},
+           {"20µs", 20us},
+           {"7ns", 7ns},
+           {"2h", 2h},
+           {"3d", 72h},
+           {"2 H", 2h},
+           {" 5 s ", 5s},
+           {"1h30m", 90min},
+           {"1m 40s", 100s},
+           {"1d2h3m4s5ms", 26h + 3min + 4s + 5ms},
+           {"0.0000000004s", 0ns},
+           {"0.0000000006s", 1ns},
+           {"0s5ms", 5ms},
            {"9223372036854775807ns", Duration::max()},
        }) {
     Result<Duration> parsed = ParseDuration(c.text);
@@ -118,10 +173,21 @@ TEST(ParseDuration, RefusesTheRestAndSaysWhy) {
     std::string_view text, why;
   };
   for (Case c : std::initializer_list<Case>{
-           {"", "empty"}, {"-1s", "negative"}, {"s", "number"}, {"1.s", "number"}, {"5 parsecs", "no unit \"parsecs\""}, {"1e3", "no unit"},
-           {"1h30", "unit is missing"}, {"30 1h", "unit is missing"}, {"1m1h", "do not get smaller"}, {"1s1s", "do not get smaller"},
-           {"9223372036854775808ns", "292 years"}, {"300000d", "292 years"}, {"106751d24h", "292 years"},
-           {"1h x", "a number is missing before \"x\""}, {"0s x", "a number is missing"},
+           {"", "empty"},
+           {"-1s", "negative"},
+           {"s", "number"},
+           {"1.s", "number"},
+           {"5 parsecs", "no unit \"parsecs\""},
+           {"1e3", "no unit"},
+           {"1h30", "unit is missing"},
+           {"30 1h", "unit is missing"},
+           {"1m1h", "do not get smaller"},
+           {"1s1s", "do not get smaller"},
+           {"9223372036854775808ns", "292 years"},
+           {"300000d", "292 years"},
+           {"106751d24h", "292 years"},
+           {"1h x", "a number is missing before \"x\""},
+           {"0s x", "a number is missing"},
        }) {
     Result<Duration> parsed = ParseDuration(c.text);
     ASSERT_FALSE(parsed.ok()) << c.text;

@@ -8,8 +8,8 @@ namespace headrace {
 
 std::string_view CodeName(Code code) {
   static constexpr std::array<std::string_view, 18> kNames = {
-      "Ok",        "InvalidArgument", "Unsupported", "NotFound", "Trimmed",        "Conflict", "Fenced", "Corrupt",   "Denied",
-      "Expired",   "Throttled",       "Unavailable", "Timeout",  "OutcomeUnknown", "Stalled",  "Full",   "Cancelled", "Internal"};
+      "Ok",      "InvalidArgument", "Unsupported", "NotFound", "Trimmed",        "Conflict", "Fenced", "Corrupt",   "Denied",
+      "Expired", "Throttled",       "Unavailable", "Timeout",  "OutcomeUnknown", "Stalled",  "Full",   "Cancelled", "Internal"};
   static_assert(kNames.size() == static_cast<size_t>(Code::kInternal) + 1);
   return kNames[static_cast<size_t>(code)];
 }
@@ -30,9 +30,7 @@ const std::string& Status::message() const {
   return ok() ? kNone : failure_->message;
 }
 
-std::optional<std::chrono::nanoseconds> Status::retry_after() const {
-  return ok() ? std::nullopt : failure_->retry_after;
-}
+std::optional<std::chrono::nanoseconds> Status::retry_after() const { return ok() ? std::nullopt : failure_->retry_after; }
 
 Status Status::WithRetryAfter(std::chrono::nanoseconds wait) && {
   if (failure_) failure_->retry_after = wait;
@@ -45,8 +43,6 @@ Status Status::Annotate(std::string_view what) const {
   return annotated;
 }
 
-std::string Status::ToString() const {
-  return ok() ? "Ok" : Cat(CodeName(code()), ": ", failure_->message);
-}
+std::string Status::ToString() const { return ok() ? "Ok" : Cat(CodeName(code()), ": ", failure_->message); }
 
 }  // namespace headrace

@@ -64,8 +64,8 @@ std::string PercentEncode(std::string_view text, bool keep_slash) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   std::string out;
   for (char c : text) {
-    bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-                 c == '_' || c == '~' || (keep_slash && c == '/');
+    bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' ||
+                 c == '~' || (keep_slash && c == '/');
     if (plain) {
       out.push_back(c);
     } else {
@@ -90,7 +90,11 @@ std::string Hex(const void* data, size_t size) {
 bool IsUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     auto lead = static_cast<unsigned char>(text[i]);
-    size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+    size_t length = lead < 0x80                   ? 1
+                    : lead >= 0xC2 && lead < 0xE0 ? 2
+                    : lead >= 0xE0 && lead < 0xF0 ? 3
+                    : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                  : 0;
     if (length == 0 || i + length > text.size()) return false;
     uint32_t point = length == 1 ? lead : lead & (0xFFu >> (length + 1));
     for (size_t k = 1; k < length; ++k) {

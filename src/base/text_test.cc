@@ -14,7 +14,8 @@ using testing::ElementsAre;
 TEST(Cat, PutsPiecesTogether) {
   std::string_view view = "view";
   EXPECT_EQ(Cat(), "");
-  EXPECT_EQ(Cat("range ", 3, " of ", std::string("key"), '/', view, ": ", true, " ", -7, " ", 0.25), "range 3 of key/view: true -7 0.25");
+  EXPECT_EQ(Cat("range ", 3, " of ", std::string("key"), '/', view, ": ", true, " ", -7, " ", 0.25),
+            "range 3 of key/view: true -7 0.25");
   EXPECT_EQ(Cat(UINT64_MAX, " ", INT64_MIN), "18446744073709551615 -9223372036854775808");
   EXPECT_EQ(Cat("a literal is not a bool"), "a literal is not a bool");
   EXPECT_EQ(Cat(uint8_t{65}), "65") << "a small number is a number";
@@ -69,7 +70,8 @@ TEST(PercentDecode, RefusesBrokenEscapes) {
   std::string out;
   EXPECT_TRUE(PercentDecode("%41%2b%c3%BC+x", out));
   EXPECT_EQ(out, "A+ü+x");
-  for (std::string_view bad : {"%", "%4", "a%4", "%4g", "%g4", "%-1", "%+1", "% 1", "%%41"}) EXPECT_FALSE(PercentDecode(bad, out)) << bad;
+  for (std::string_view bad : {"%", "%4", "a%4", "%4g", "%g4", "%-1", "%+1", "% 1", "%%41"})
+    EXPECT_FALSE(PercentDecode(bad, out)) << bad;
 }
 
 RC_GTEST_PROP(PercentDecode, UndoesEncoding, (const std::string& text, bool keep_slash)) {
@@ -84,16 +86,16 @@ TEST(Hex, IsLowerCaseAndComplete) {
 }
 
 TEST(IsUtf8, AcceptsEveryLengthAndItsLimits) {
-  for (std::string_view good : {"", "ascii", "ü", "€", "😀", "\x7f", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
-                                "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+  for (std::string_view good : {"", "ascii", "ü", "€", "😀", "\x7f", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF",
+                                "\xEE\x80\x80", "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
     EXPECT_TRUE(IsUtf8(good)) << Hex(good.data(), good.size());
   }
 }
 
 TEST(IsUtf8, RefusesOverlongSurrogatesBeyondTheEndAndCutShort) {
   for (std::string_view bad :
-       {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xC2", "\xC2x", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xE2\x82", "\xED\xA0\x80", "\xED\xBF\xBF",
-        "\xF0\x8F\xBF\xBF", "\xF0\x9F\x98", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "a\xFE"}) {
+       {"\x80", "\xBF", "\xC0\x80", "\xC1\xBF", "\xC2", "\xC2x", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xE2\x82", "\xED\xA0\x80",
+        "\xED\xBF\xBF", "\xF0\x8F\xBF\xBF", "\xF0\x9F\x98", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "a\xFE"}) {
     EXPECT_FALSE(IsUtf8(bad)) << Hex(bad.data(), bad.size());
   }
 }
@@ -106,10 +108,11 @@ RC_GTEST_PROP(IsUtf8, AgreesWithEncodingEveryPoint, ()) {
   } else if (point < 0x800) {
     text = {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
   } else if (point < 0x10000) {
-    text = {static_cast<char>(0xE0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 0x3F)), static_cast<char>(0x80 | (point & 0x3F))};
-  } else {
-    text = {static_cast<char>(0xF0 | point >> 18), static_cast<char>(0x80 | (point >> 12 & 0x3F)), static_cast<char>(0x80 | (point >> 6 & 0x3F)),
+    text = {static_cast<char>(0xE0 | point >> 12), static_cast<char>(0x80 | (point >> 6 & 0x3F)),
             static_cast<char>(0x80 | (point & 0x3F))};
+  } else {
+    text = {static_cast<char>(0xF0 | point >> 18), static_cast<char>(0x80 | (point >> 12 & 0x3F)),
+            static_cast<char>(0x80 | (point >> 6 & 0x3F)), static_cast<char>(0x80 | (point & 0x3F))};
   }
   RC_ASSERT(IsUtf8(text) == (point < 0xD800 || point >= 0xE000));
 }
