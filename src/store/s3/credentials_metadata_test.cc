@@ -171,7 +171,7 @@ TEST_F(Metadata, ContainerUrlIsPlainOnlyOnThisMachineAndItsNeighbours) {
   }
   for (const char* url :
        {"http://anywhere.example/x", "http://10.0.0.1/x", "http://169.254.169.254/x", "http://169.254.170.2.evil.example/", "http://127.0.0.1@evil.example/",
-        "http://127.0.0.1\\@evil.example/", "ftp://127.0.0.1/", "127.0.0.1/x", "http://", "http:///x", "https://", "http://[::2]/", "http://[/",
+        "http://127.0.0.1\\@evil.example/", "http://127.0.0.1:80@evil.example/", "ftp://127.0.0.1/", "127.0.0.1/x", "http://", "http:///x", "https://", "http://[::2]/", "http://[/",
         "http://127.0.0.1/\r\nX: y", "http://localhost.evil.example/", "http://2130706433/"}) {
     EXPECT_EQ(CheckContainerUrl(url).code(), Code::kInvalidArgument) << url;
   }

@@ -160,6 +160,13 @@ TEST_F(Profile, SettingsComeFromTheProfileThatCounts) {
   EXPECT_EQ(Setting("endpoint_url"), "https://all.example");
 }
 
+TEST_F(Profile, ASettingInBothFilesIsThatOfTheCredentialsFile) {
+  surroundings_.files[kConfig] = "[default]\nregion = eu-west-1\noutput = json\n";
+  surroundings_.files[kCredentials] = "[default]\nregion = us-east-2\n";
+  EXPECT_EQ(Setting("region"), "us-east-2");
+  EXPECT_EQ(Setting("output"), "json");
+}
+
 TEST_F(Profile, AnEndpointForTheServiceWinsOverTheOneForAll) {
   surroundings_.files[kConfig] =
       "[default]\nservices = local\nendpoint_url = https://all.example\n[services local]\ns3 =\n  endpoint_url = http://127.0.0.1:9000\n";
