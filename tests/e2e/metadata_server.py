@@ -99,11 +99,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse("SignatureDoesNotMatch")
         if action == "AssumeRoleWithWebIdentity" and form.get("WebIdentityToken") != self.server.web_token:
             return self.refuse("InvalidIdentityToken")
-        if (
-            "role/" not in form.get("RoleArn", "")
-            or not form.get("RoleSessionName")
-            or form.get("Version") != "2011-06-15"
-        ):
+        if "role/" not in form.get("RoleArn", "") or not form.get("RoleSessionName") or form.get("Version") != "2011-06-15":
             return self.refuse("ValidationError")
         given = self.server.issue("assumed" if action == "AssumeRole" else "web")
         given["SessionToken"] = given.pop("Token")
@@ -122,9 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         )
 
     def signed_rightly(self, body: bytes) -> bool:
-        words = dict(
-            word.split("=", 1) for word in self.headers["Authorization"].removeprefix("AWS4-HMAC-SHA256 ").split(", ")
-        )
+        words = dict(word.split("=", 1) for word in self.headers["Authorization"].removeprefix("AWS4-HMAC-SHA256 ").split(", "))
         key, _, region, service, _ = words["Credential"].split("/")
         if key not in self.server.secrets:
             return False

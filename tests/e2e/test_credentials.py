@@ -304,3 +304,19 @@ def test_errors_do_not_show_secrets(server: MetadataServer, home: Path) -> None:
     refused = found_by_us(container(server, home), None)
     assert "wrong token" in refused["error"]
     assert "secret-token" not in told["error"] + refused["error"]
+
+
+def test_takes_the_answers_of_another_sts(home: Path) -> None:
+    if not (moto := os.environ.get("HEADRACE_TEST_MOTO")):
+        pytest.skip("LEFT OUT: no moto_server is running (tests/servers.py starts one)")
+    environment = {"HOME": str(home), "AWS_ENDPOINT_URL_STS": moto, "AWS_EC2_METADATA_DISABLED": "true"}
+    (home / ".aws" / "config").write_text(
+        f"[profile train]\nrole_arn = {ROLE_ARN}\nsource_profile = source\n[profile source]\n" + "\n".join(keys("SOURCE"))
+    )
+    token = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(home / "web-token"), "AWS_ROLE_ARN": ROLE_ARN}
+    for found in [found_by_us(environment, "train"), found_by_us({**environment, **token}, None)]:
+        assert found.get("access_key_id", "").startswith("ASIA"), found
+        assert found["secret_access_key"]
+        assert found["session_token"]
+        assert ROLE_ARN in found["origin"]
+        assert found["expires"] > datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -57,7 +57,7 @@ std::string MessageOf(const HttpResponse& response, std::string_view secret) {
   if (!object.is_object()) return {};
   for (const char* name : {"message", "Message"}) {
     auto found = object.find(name);
-    if (found != object.end() && found->is_string()) return Cat(": ", Redact(found->get<std::string>().substr(0, 300), secret));
+    if (found != object.end() && found->is_string()) return Cat(": ", Redact(found->get<std::string>(), secret).substr(0, 300));
   }
   return {};
 }

@@ -1,33 +1,30 @@
 #include "store/s3/credentials_sts.h"
 
 #include <algorithm>
-#include <utility>
+#include <map>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "store/s3/credentials_answer.h"
+#include "store/s3/xml.h"
 
 namespace headrace {
 namespace {
 
 constexpr Duration kAnswerTimeout = std::chrono::seconds(20);
 
-// The text of the first <name> element, if there is one.
-std::string ElementText(std::string_view xml, std::string_view name) {
-  const std::string open = Cat("<", name, ">"), close = Cat("</", name, ">");
-  size_t first = xml.find(open);
-  if (first == std::string_view::npos) return {};
-  std::string_view text = xml.substr(first + open.size());
-  text = Trim(text.substr(0, text.find(close)));
-  std::string out;
-  while (!text.empty()) {
-    constexpr std::pair<std::string_view, char> kEntities[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
-    auto entity = std::ranges::find_if(kEntities, [&](const auto& candidate) { return text.starts_with(candidate.first); });
-    bool plain = entity == std::end(kEntities);
-    out.push_back(plain ? text.front() : entity->second);
-    text.remove_prefix(plain ? 1 : entity->first.size());
+// What stands in `parent` ("Credentials", "Error"), wherever that is; as far as the answer can be read at all.
+std::map<std::string, std::string> FieldsOf(std::string_view document, std::string_view parent) {
+  std::map<std::string, std::string> fields;
+  XmlScanner xml(document);
+  while (true) {
+    Result<XmlScanner::Event> event = xml.Next();
+    if (!event.ok() || *event == XmlScanner::Event::kEnd) return fields;
+    if (*event != XmlScanner::Event::kClose) continue;
+    std::vector<std::string> names = Split(xml.path(), '/');
+    if (names.size() >= 2 && names[names.size() - 2] == parent) fields[names.back()] = xml.text();
   }
-  return out;
 }
 
 struct Address {
@@ -48,8 +45,9 @@ Address AddressOf(const std::string& endpoint) {
 std::string SigningRegion(const std::string& region) { return region.empty() ? "us-east-1" : region; }
 
 Status Refusal(const StsCall& call, const std::string& host, const HttpResponse& response) {
-  std::string code = ElementText(response.body.AsText(), "Code");
-  std::string message = Redact(ElementText(response.body.AsText(), "Message").substr(0, 500), call.secret);
+  std::map<std::string, std::string> error = FieldsOf(response.body.AsText(), "Error");
+  std::string code = error["Code"];
+  std::string message = Redact(error["Message"], call.secret).substr(0, 500);
   bool throttled = code.starts_with("Throttl") || code == "RequestLimitExceeded" || response.status == 429;
   bool passing = response.status >= 500 || code == "IDPCommunicationError" || code == "RequestTimeout";
   return Status(throttled ? Code::kThrottled : passing ? Code::kUnavailable : Code::kDenied,
@@ -109,9 +107,9 @@ Result<Credentials> CallSts(const Search& search, const StsCall& call, const Dea
   if (!response.ok()) return Status(response.code(), Cat("asking STS for ", call.origin, ": ", Redact(response.status().message(), call.secret)));
   if (!response->ok()) return Refusal(call, address.host, *response);
 
-  std::string_view xml = response->body.AsText();
-  Credentials credentials{ElementText(xml, "AccessKeyId"), ElementText(xml, "SecretAccessKey"), ElementText(xml, "SessionToken"), {}, call.origin};
-  Result<WallTime> expires = ParseTimestamp(ElementText(xml, "Expiration"));
+  std::map<std::string, std::string> given = FieldsOf(response->body.AsText(), "Credentials");
+  Credentials credentials{given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], {}, call.origin};
+  Result<WallTime> expires = ParseTimestamp(given["Expiration"]);
   if (credentials.access_key_id.empty() || credentials.secret_access_key.empty() || credentials.session_token.empty() || !expires.ok()) {
     return Status(Code::kUnavailable, Cat(address.host, " answered ", response->status, " but without credentials. Is STS really there?"));
   }

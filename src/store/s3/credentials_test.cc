@@ -72,8 +72,8 @@ TEST_F(Chain, TheFirstPlaceThatHasSomethingWins) {
   surroundings_.files["/token"] = "jwt";
   http_->On("POST https://sts.amazonaws.com/", [](const HttpRequest& request) {
     bool web = request.body.Join().ToString().find("WithWebIdentity") != std::string::npos;
-    return FakeHttp::Answer(200, Cat("<AccessKeyId>", web ? "WEB" : "ROLE", "</AccessKeyId><SecretAccessKey>hush</SecretAccessKey>",
-                                     "<SessionToken>mum</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>"));
+    return FakeHttp::Answer(200, Cat("<Credentials><AccessKeyId>", web ? "WEB" : "ROLE", "</AccessKeyId><SecretAccessKey>hush</SecretAccessKey>",
+                                     "<SessionToken>mum</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>"));
   });
   EXPECT_EQ(Find(), "WEB from role arn:web by web identity");
 
