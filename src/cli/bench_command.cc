@@ -63,6 +63,8 @@ class BenchCommand final : public Command {
     for (const std::string& remark : report.remarks) console.Say("note: " + remark);
     if (!report.remarks.empty()) console.Say("");
     console.Say(console.Bold(report.Sentence()));
+    if (measured.damaged > 0) console.Complain("headrace bench", Status(Code::kCorrupt, report.Sentence()));
+    if (!measured.left_behind.empty()) console.Complain("headrace bench", Status(measured.removal_failure.code(), Leftovers(measured)));
     return measured.damaged > 0 || !measured.left_behind.empty() ? kFailed : kDone;
   }
 
@@ -77,11 +79,6 @@ class BenchCommand final : public Command {
 
   std::vector<std::string> Remarks(const OpenedStore& opened, const MeasureReport& measured) const {
     std::vector<std::string> remarks;
-    if (measured.damaged > 0) {
-      remarks.push_back(fmt::format("{} READS BROUGHT OTHER BYTES THAN WERE WRITTEN, the first from {}; do not train from this store", measured.damaged,
-                                    measured.damaged_example));
-    }
-    if (!measured.left_behind.empty()) remarks.push_back(Leftovers(measured));
     if (opened.uri.scheme == StoreUri::Scheme::kFile && measured.written_bytes < MemoryBytes()) {
       remarks.push_back(fmt::format("reads came from the page cache: {} fit into the {} of memory here. --size {} measures the disk",
                                     FormatSize(static_cast<double>(measured.written_bytes)), FormatSize(static_cast<double>(MemoryBytes())),

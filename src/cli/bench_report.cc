@@ -129,6 +129,10 @@ std::vector<std::string> BenchReport::TableLines(const Console& console) const {
 }
 
 std::string BenchReport::Sentence() const {
+  if (measured.damaged > 0) {
+    return fmt::format("do not train from this store: {} reads brought other bytes than were written, the first of them from {}", Grouped(static_cast<double>(measured.damaged)),
+                       measured.damaged_example);
+  }
   std::string sentence;
   const Phase& ranges = measured.phase(PhaseKind::kRangeReads);
   std::string appetite = FormatSize(static_cast<double>(gpu_bytes_per_second)) + "/s";
@@ -188,7 +192,7 @@ nlohmann::json BenchReport::ToJson() const {
     document["commits_per_second"] = phase.single().requests_per_second();
   }
   if (document.contains("range_read_bytes_per_second")) {
-    document["gpus"] = std::floor(document["range_read_bytes_per_second"].get<double>() / static_cast<double>(gpu_bytes_per_second));
+    document["gpus"] = static_cast<uint64_t>(document["range_read_bytes_per_second"].get<double>() / static_cast<double>(gpu_bytes_per_second));
   }
   return document;
 }

@@ -36,6 +36,13 @@ TEST(BenchReport, TheSentenceSaysWhatTheStoreFeeds) {
   EXPECT_EQ(Report(1, 100).Sentence(), "this store does not feed a GPU that eats 250MB/s: it brings 105MB/s; 1.0 commits a second");
 }
 
+TEST(BenchReport, WrongBytesOutweighAllNumbers) {
+  BenchReport report = Report(14, 2650);
+  report.measured.damaged = 3;
+  report.measured.damaged_example = "s3://lake/a/x, bytes=0-9";
+  EXPECT_EQ(report.Sentence(), "do not train from this store: 3 reads brought other bytes than were written, the first of them from s3://lake/a/x, bytes=0-9");
+}
+
 TEST(BenchReport, WhatWasNotMeasuredIsSaid) {
   BenchReport report = Report(14, 2650);
   report.measured.phases[6].levels.clear();

@@ -47,6 +47,7 @@ void Console::SayJson(const nlohmann::json& document) const {
 }
 
 void Console::Complain(std::string_view command, const Status& failure) const {
+  Flush();  // so that a terminal shows things in the order in which they were said
   bool say_code = failure.code() == Code::kUnsupported || failure.code() == Code::kInternal;
   std::string code = say_code ? fmt::format("{}: ", CodeName(failure.code())) : "";
   Write(stderr, fmt::format("{}: {}{}\n", command, code, failure.message()));

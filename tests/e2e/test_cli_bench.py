@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import liar_server
 import pytest
 from calls import Bucket, Headrace, Json
 
@@ -89,6 +90,29 @@ def test_a_terminal_without_utf8_gets_ascii(headrace: Headrace, tmp_path: Path) 
     done = headrace("bench", tmp_path / "a", "--seconds", "2", "--size", "8MB", env={"LANG": "C"})
     assert done.status == 0
     assert done.out.isascii()
+
+
+def test_wrong_bytes_are_found(headrace: Headrace) -> None:
+    with liar_server.running("flipped-bytes") as server:
+        words = ["bench", f"s3://headrace-test/x?endpoint={server.endpoint}&unsigned=true", "--seconds", "3", "--size", "4MB"]
+        done = headrace(*words)
+        assert done.status == 1
+        assert done.out.splitlines()[-1].startswith("do not train from this store: ")
+        assert "brought other bytes than were written" in done.err
+        answer = headrace(*words, "--json")
+        assert answer.status == 1
+        assert answer.json["damaged_reads"] > 0
+
+
+def test_what_could_not_be_removed_is_named(headrace: Headrace) -> None:
+    with liar_server.running("undead") as server:
+        words = ["bench", f"s3://headrace-test/x?endpoint={server.endpoint}&unsigned=true", "--seconds", "2", "--size", "2MB"]
+        done = headrace(*words, "--json")
+        assert done.status == 1
+        left = done.json["left_behind"]
+        assert left
+        assert all(name.startswith("s3://headrace-test/x/headrace-bench-") for name in left)
+        assert f"could not remove {left[0]} and {len(left) - 1} more" in done.err
 
 
 def objects_below(folder: Path) -> list[Path]:
