@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -256,15 +257,16 @@ TEST_F(FolderStoreTest, NewFoldersAreDurableBeforeSomethingIsLinkedIntoThem) {
 
 TEST_F(FolderStoreTest, AFolderThatOthersRemoveIsMadeAgain) {
   FaultySyscalls syscalls;
-  int removals = 3;
+  std::map<std::string, int> removals;  // left, by the name of the call that they come before
   syscalls.on_call = [&](const FaultySyscalls::Call& call) -> std::optional<FaultySyscalls::Fault> {
-    bool moving = call.name == "link" || call.name == "rename" || (call.name == "open" && call.path.ends_with("/a/b"));
-    if (moving && removals-- > 0) fs::remove_all(root_ / "a");
+    if (call.path.starts_with((root_ / "a").string()) && removals[call.name]-- > 0) fs::remove_all(root_ / "a");
     return std::nullopt;
   };
   FolderStore store(root_, {.syscalls = &syscalls});
+  removals = {{"open", 2}, {"mkdir", 2}, {"link", 2}};
   EXPECT_EQ(Create(store, "a/b/created", "body"), PutOutcome::kCreated);
-  removals = 3;
+  EXPECT_EQ(Content(store, "a/b/created"), "body");
+  removals = {{"open", 2}, {"mkdir", 2}, {"rename", 2}};
   EXPECT_TRUE(store.Put("a/b/put", std::string("body"), kNever).ok());
   EXPECT_EQ(Content(store, "a/b/put"), "body");
 }
