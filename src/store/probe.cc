@@ -101,13 +101,16 @@ Status Explain(const ObjectStore& store, const Status& obstacle) {
     case Code::kUnavailable:
     case Code::kThrottled:
     case Code::kTimeout:
+    case Code::kOutcomeUnknown:
       advice = " Nothing is said about the store's safety yet: try again when it answers, or with more time.";
       break;
     case Code::kFull: advice = " Probing needs room for some 40 MB."; break;
     default: break;
   }
-  return Status(obstacle.code(), Cat("cannot probe ", store.Describe(), ": ", obstacle.message(),
-                                     obstacle.message().ends_with('.') ? "" : ".", advice));
+  // To those who wait for the verdict, an outcome that nobody can tell is a store that does not answer.
+  Code code = obstacle.code() == Code::kOutcomeUnknown ? Code::kUnavailable : obstacle.code();
+  return Status(code, Cat("cannot probe ", store.Describe(), ": ", obstacle.message(),
+                          obstacle.message().ends_with('.') ? "" : ".", advice));
 }
 
 // Runs one check, and tells "it does not hold" from "it could not be tried".

@@ -60,16 +60,16 @@ Result<Finding> CheckKeys(ProbeRun& run);
 
 // clang-format off
 inline constexpr std::array kProperties = {
-    Property{"bytes", "bytes come back as they were written",
-             "Headrace needs every byte back.", CheckBytes},
-    Property{"ranges", "a range brings exactly the bytes asked for",
-             "Headrace reads a rank's share of a chunk by its range.", CheckRanges},
     Property{"read_after_write", "an object can be read as soon as it was written",
              "Headrace needs a read that follows a write to see it.", CheckReadAfterWrite},
     Property{"read_after_replace", "a replaced object is not seen any more",
              "Headrace needs a read that follows a write to see it.", CheckReadAfterReplace},
     Property{"read_after_delete", "a deleted object is not seen any more",
              "Headrace needs a read that follows a delete to see it.", CheckReadAfterDelete},
+    Property{"bytes", "bytes come back as they were written",
+             "Headrace needs every byte back.", CheckBytes},
+    Property{"ranges", "a range brings exactly the bytes asked for",
+             "Headrace reads a rank's share of a chunk by its range.", CheckRanges},
     Property{"create", "a second creator is refused, and the first one's bytes stay",
              "Headrace needs create-if-absent: it is how a step is committed.", CheckCreateTwice},
     Property{"race", "exactly one of many creators at once wins",

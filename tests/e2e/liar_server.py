@@ -108,6 +108,8 @@ def unchunk(body: bytes) -> bytes:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16  # an answer is one packet, and nobody waits for the other half of it
     server: LiarServer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: ANN401
