@@ -59,15 +59,11 @@ Status Collector::Trim(bool dry_run, Manifest& planned, const Deadline& deadline
 Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadline& deadline) {
   const Rules& rules = log_->context().rules;
   ObjectStore& store = log_->store();
-  StreamLog::StatePtr early = log_->known();
   HR_ASSIGN_OR_RETURN(std::vector<ListEntry> chunks, ListAll(store, "data/", deadline));
   HR_ASSIGN_OR_RETURN(std::vector<ListEntry> segments, ListAll(store, "index/", deadline));
   HR_ASSIGN_OR_RETURN(std::vector<ListEntry> intents, ListAll(store, "pending/", deadline));
   // Listed first, judged by a manifest read afterwards: what it does not name and what lies behind it, nobody can bring in any more.
-  StreamLog::StatePtr state = early;
-  if (rules.Holds(StreamRule::kListBeforeManifest)) {
-    HR_ASSIGN_OR_RETURN(state, log_->Refresh(deadline));
-  }
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
   const Manifest& manifest = planned ? *planned : state->manifest;
 
   std::set<ChunkName> live;

@@ -24,7 +24,8 @@ Status CheckStream(const Manifest& manifest, const Uuid& uuid, const Rules& rule
 Status CheckStrand(const Manifest& manifest, uint16_t strand, uint32_t epoch, const Link& prev, const Rules& rules) {
   if (strand >= manifest.strands.size()) return Refuse(Cat("there is no strand ", strand));
   const Strand& row = manifest.strands[strand];
-  if (rules.Holds(StreamRule::kCheckEpoch) && epoch != row.epoch) {
+  bool adopted = !rules.Holds(StreamRule::kNeverAdopt) && epoch < row.epoch;
+  if (rules.Holds(StreamRule::kCheckEpoch) && epoch != row.epoch && !adopted) {
     return Status(Code::kFenced, Cat("strand ", strand, " was taken over: it is in epoch ", row.epoch, ", this writer in ", epoch));
   }
   if (rules.Holds(StreamRule::kCheckPrev) && prev != row.link) {

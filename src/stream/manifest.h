@@ -106,7 +106,6 @@ struct MixtureRef {
 struct Manifest {
   static constexpr size_t kMaxBytes = 65536;
   static constexpr size_t kMaxEntries = 384;     // tail and parked together
-  static constexpr size_t kSegmentEntries = 128;  // sealed into one segment
   static constexpr size_t kFold = 8;             // segments of one level that become one of the next
   static constexpr size_t kLevels = 10;
   static constexpr size_t kMaxRefsPerLevel = 12;

@@ -23,7 +23,6 @@ enum class StreamRule {
   kKeepLastBeforeTrim,     // the last chunk of each strand before the trim point stays
   kSweepOnlyBehind,        // an unreferenced chunk is an orphan only if its epoch or sequence is behind
   kSweepSegmentsBehind,    // an unreferenced segment is an orphan only if its range is sealed otherwise
-  kListBeforeManifest,     // what is swept was listed before the manifest that does not name it was read
   kDeleteIntents,          // intents that were carried or refused are deleted
   kReserve,                // tables refuse growth before they are full, so that unpin, trim and seal always fit
   kSealAfterEnds,          // a stream is sealed only when every strand has ended and nothing is parked

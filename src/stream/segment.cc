@@ -10,7 +10,7 @@ namespace headrace {
 namespace {
 
 constexpr std::string_view kMagic = "HRsegmt1";
-constexpr size_t kGroup = Manifest::kSegmentEntries;
+constexpr size_t kGroup = 128;
 constexpr size_t kFixedBytes = 72;
 constexpr size_t kFenceBytes = 16;
 

@@ -102,6 +102,7 @@ std::string StreamInfo::ToJson() const {
   json["blocks"] = phases;
   json["window"] = window;
   json["slots_per_marker"] = slots_per_marker;
+  json["segment_entries"] = segment_entries;
   Json list = Json::array();
   for (const Column& column : columns) {
     list.push_back({{"name", column.name}, {"dtype", DtypeName(column.dtype)}, {"kind", kKinds[column.kind]}});
@@ -137,6 +138,7 @@ Result<StreamInfo> StreamInfo::FromJson(std::string_view text) {
   info.order = order == "planned" ? Order::kPlanned : Order::kArrival;
   HR_RETURN_IF_ERROR(Read(json, "window", info.window));
   HR_RETURN_IF_ERROR(Read(json, "slots_per_marker", info.slots_per_marker));
+  HR_RETURN_IF_ERROR(Read(json, "segment_entries", info.segment_entries));
   HR_RETURN_IF_ERROR(Read(json, "recipe_hash", info.recipe_hash));
   std::vector<BlockSizes::Phase> phases;
   if (!json.contains("blocks") || !json["blocks"].is_array()) return Wrong("\"blocks\" is not a list");
@@ -170,6 +172,7 @@ Status StreamInfo::Check() const {
     return wrong(Cat("the window must lie between the number of strands, ", strands, ", and ", kMaxStrands, ", not at ", window));
   }
   if (slots_per_marker == 0) return wrong("slots_per_marker must not be 0");
+  if (segment_entries == 0 || segment_entries > 128) return wrong("segment_entries must lie between 1 and 128");
   if (columns.empty()) return wrong("a stream needs at least one column");
   std::vector<std::string> names;
   for (const Column& column : columns) {

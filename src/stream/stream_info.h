@@ -56,6 +56,7 @@ struct StreamInfo {
   BlockSizes blocks;
   uint32_t window = 1;  // how many blocks beyond the frontier may be parked; at least the number of strands
   uint32_t slots_per_marker = 1024;
+  uint32_t segment_entries = 128;  // how many chunks are sealed into one segment of the index
   std::vector<Column> columns;
   std::string recipe_hash;  // of whatever decides the content; empty where nobody does
 

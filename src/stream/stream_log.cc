@@ -15,8 +15,7 @@ constexpr std::string_view kInfoKey = "stream.json";
 constexpr int kFollow = 4;                // manifests that are read one by one before the newest is searched
 constexpr int kQuietRefreshes = 8;        // after so many with nothing new, make sure that we are not far behind
 constexpr uint64_t kActiveManifests = 64;  // a strand that changed in the last so many is active
-constexpr size_t kSealAt = 192;
-constexpr size_t kUrgent = 320;
+constexpr size_t kUrgent = 320;  // entries in a manifest from which on sealing cannot wait
 
 // All checks off, for the mutation that trusts an edit once it was checked.
 Rules Lax() {
@@ -407,13 +406,14 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
 }
 
 Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, bool urgent, const Deadline& deadline) {
+  const size_t sealed = info_.segment_entries;
   {
     std::lock_guard lock(mutex_);
     if (seal_) return std::optional<Edit>();
     // Rivals see the same tail: a little luck decides who writes the segment, until it becomes pressing.
     size_t entries = manifest.tail.size() + manifest.parked.size();
     bool pressing = urgent || entries >= kUrgent;
-    bool ready = manifest.tail.size() >= kSealAt || (pressing && manifest.tail.size() >= Manifest::kSegmentEntries);
+    bool ready = manifest.tail.size() >= sealed + sealed / 2 || (pressing && manifest.tail.size() >= sealed);
     bool fold = std::ranges::any_of(manifest.index, [](const auto& level) { return level.size() >= Manifest::kFold; });
     if (!ready && !fold) return std::optional<Edit>();
     if (!pressing && Rivals(manifest) > 0 && random_.Below(1 + Rivals(manifest)) != 0) return std::optional<Edit>();
@@ -444,8 +444,8 @@ Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, boo
     break;
   }
   if (object.empty()) {
-    if (manifest.tail.size() < Manifest::kSegmentEntries) return std::optional<Edit>();
-    std::span<const Entry> entries(manifest.tail.data(), Manifest::kSegmentEntries);
+    if (manifest.tail.size() < sealed) return std::optional<Edit>();
+    std::span<const Entry> entries(manifest.tail.data(), sealed);
     wanted.first_block = manifest.sealed_block();
     wanted.end_block = entries.back().block + 1;
     object = EncodeSegment(entries, info_.uuid, wanted);
