@@ -17,7 +17,6 @@ enum class StreamRule {
   kStaleIsUndecided,       // a create that landed below a marker is looked up, not reported as lost
   kResumeFromFooter,       // a strand goes on from the state in its last chunk
   kNeverAdopt,             // a chunk of another epoch is never taken over
-  kBumpBeforeRebuild,      // a block that was posted is rebuilt only under a new epoch
   kDoubleTimeout,          // the wait before a take-over doubles with every bump that brought no chunk
   kTrimAtRebase,           // the trim point is lowered to the lowest pin of the manifest that it extends
   kKeepLastBeforeTrim,     // the last chunk of each strand before the trim point stays

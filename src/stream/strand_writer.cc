@@ -50,9 +50,6 @@ Status StrandWriter::Bump(const Deadline& deadline) {
 }
 
 Status StrandWriter::Rebuild(const Deadline& deadline) {
-  if (!log_->context().rules.Holds(StreamRule::kBumpBeforeRebuild)) {
-    return log_->Refresh(deadline).status();
-  }
   uint32_t mine = epoch_;
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
   if (state->manifest.strands[strand_].epoch != mine) return Status(Code::kFenced, Cat("strand ", strand_, " was taken over"));
@@ -80,7 +77,7 @@ Status StrandWriter::Store(const ChunkName& name, const Body& body, const Deadli
 Status StrandWriter::AppendChunk(ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline) {
   ChunkEdit edit;
   edit.uuid = log_->info().uuid;
-  edit.name = {strand_, epoch_, seq_, log_->NewNonce()};
+  edit.name = attempted_ = {strand_, epoch_, seq_, log_->NewNonce()};
   edit.prev = link_;
   Turn turn = next();
   edit.block = turn.block;

@@ -45,6 +45,9 @@ class StrandWriter {
   // Packs the remainders of all ended strands into a last chunk and seals the stream; without steps in `chunk`, only seals.
   Status Finish(ChunkBuilder& chunk, const Deadline& deadline);
 
+  // The chunk that the last `Append` or `Finish` made, whatever became of it.
+  const ChunkName& attempted() const { return attempted_; }
+
   // Before a block is made a second time: whatever was posted of the first try can never be carried from here on.
   Status Rebuild(const Deadline& deadline);
 
@@ -62,6 +65,7 @@ class StrandWriter {
   Link link_{};
   bool ended_ = false;
   std::optional<Bytes> state_;
+  ChunkName attempted_;
 };
 
 }  // namespace headrace
