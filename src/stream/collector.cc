@@ -83,7 +83,7 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
     if (!name || name->strand >= manifest.strands.size() || live.contains(*name)) continue;
     const Strand& row = manifest.strands[name->strand];
     bool trimmed = row.keep_nonce != 0 && name->seq < row.keep_seq;
-    bool behind = name->epoch < row.epoch || name->seq < row.next_seq;
+    bool behind = name->epoch < row.epoch || name->seq < row.next_seq || manifest.finished;
     if (!trimmed && !behind && rules.Holds(StreamRule::kSweepOnlyBehind)) continue;
     garbage.keys.push_back(std::move(object.key));
     ++(trimmed ? garbage.counts.chunks : garbage.counts.orphans);
@@ -97,12 +97,13 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
   for (ListEntry& object : segments) {
     std::optional<SegmentRef> ref = SegmentRef::FromKey(object.key);
     if (!ref || ref->level >= Manifest::kLevels || used.contains(object.key)) continue;
-    // Behind: its blocks are sealed at its level or a higher one already, so that its edit can never fit.
-    uint64_t sealed = manifest.trim_block;
+    // Behind: its blocks are given up, or sealed at its level or a higher one already, so that its edit can never fit.
+    uint64_t sealed = 0;
     for (size_t level = ref->level; level < Manifest::kLevels; ++level) {
       if (!manifest.index[level].empty()) sealed = std::max(sealed, manifest.index[level].back().end_block);
     }
-    if (ref->first_block >= sealed && rules.Holds(StreamRule::kSweepSegmentsBehind)) continue;
+    bool behind = ref->end_block <= manifest.trim_block || ref->first_block < sealed;
+    if (!behind && rules.Holds(StreamRule::kSweepSegmentsBehind)) continue;
     garbage.keys.push_back(std::move(object.key));
     ++garbage.counts.segments;
   }
@@ -120,11 +121,31 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
   return garbage;
 }
 
+// A sealed stream's tail goes into the index as well: then no segment that somebody prepared can fit any more, and all that are left
+// over can be swept.
+Status Collector::SealRest(const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
+  const Manifest& manifest = state->manifest;
+  if (!manifest.finished || manifest.tail.empty()) return {};
+  SegmentRef wanted;
+  wanted.nonce = log_->NewNonce();
+  wanted.first_block = manifest.sealed_block();
+  wanted.end_block = manifest.frontier_block;
+  SegmentRef ref = SegmentOf(manifest.tail, manifest.uuid, wanted);
+  Status put = log_->store().PutIfAbsent(ref.Key(), Body(EncodeSegment(manifest.tail, manifest.uuid, wanted)), deadline).status();
+  HR_RETURN_IF_ERROR(put);
+  HR_ASSIGN_OR_RETURN(std::optional<Object> there, log_->store().Get(ref.Key(), deadline));
+  if (!there) return {};  // in doubt; the next collection tries again
+  Status sealed = log_->Commit(SealEdit{ref}, deadline).status();
+  return sealed.code() == Code::kConflict || sealed.code() == Code::kFull ? Status() : sealed;
+}
+
 Result<Collected> Collector::Collect(const CollectOptions& options, const Deadline& deadline) {
   Collected counts;
   HR_RETURN_IF_ERROR(ExpirePins(counts, options.dry_run, deadline));
   Manifest planned;
   HR_RETURN_IF_ERROR(Trim(options.dry_run, planned, deadline));
+  if (!options.dry_run) HR_RETURN_IF_ERROR(SealRest(deadline));
   HR_ASSIGN_OR_RETURN(Garbage garbage, Find(options.dry_run ? &planned : nullptr, deadline));
   StreamLog::StatePtr state = log_->known();
   uint64_t newest = state->manifest.number;

@@ -48,6 +48,7 @@ class Collector {
   };
   Status ExpirePins(Collected& counts, bool dry_run, const Deadline& deadline);
   Status Trim(bool dry_run, Manifest& planned, const Deadline& deadline);
+  Status SealRest(const Deadline& deadline);
   // What may be deleted, judged by a manifest that is read after everything was listed.
   Result<Garbage> Find(const Manifest* planned, const Deadline& deadline);
 

@@ -74,12 +74,11 @@ Status StrandWriter::Store(const ChunkName& name, const Body& body, const Deadli
   return Status(Code::kUnavailable, Cat("cannot write ", log_->store().Describe(name.Key()), ": ", created.reason.message()));
 }
 
-Status StrandWriter::AppendChunk(ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline) {
+Status StrandWriter::AppendChunk(const Turn& turn, ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline) {
   ChunkEdit edit;
   edit.uuid = log_->info().uuid;
   edit.name = attempted_ = {strand_, epoch_, seq_, log_->NewNonce()};
   edit.prev = link_;
-  Turn turn = next();
   edit.block = turn.block;
   edit.mixture = turn.mixture;
   Bytes kept = state;
@@ -94,13 +93,12 @@ Status StrandWriter::AppendChunk(ChunkBuilder& chunk, Bytes state, bool finish, 
   return {};
 }
 
-Status StrandWriter::Append(ChunkBuilder& chunk, Bytes state, const Deadline& deadline) {
+Status StrandWriter::Append(const Turn& turn, ChunkBuilder& chunk, Bytes state, const Deadline& deadline) {
   if (chunk.steps() == 0) return Status(Code::kInvalidArgument, "a chunk needs at least one step");
-  Turn turn = next();
   if (turn.steps != 0 && chunk.steps() != turn.steps && log_->context().rules.Holds(StreamRule::kStepsByBlock)) {
     return Status(Code::kInvalidArgument, Cat("block ", turn.block, " has ", turn.steps, " steps, not ", chunk.steps()));
   }
-  return AppendChunk(chunk, std::move(state), /*finish=*/false, deadline);
+  return AppendChunk(turn, chunk, std::move(state), /*finish=*/false, deadline);
 }
 
 Status StrandWriter::End(const Deadline& deadline) {
@@ -113,7 +111,7 @@ Status StrandWriter::End(const Deadline& deadline) {
 
 Status StrandWriter::Finish(ChunkBuilder& chunk, const Deadline& deadline) {
   if (chunk.steps() == 0) return log_->Commit(FinishEdit{log_->info().uuid}, deadline).status();
-  return AppendChunk(chunk, {}, /*finish=*/true, deadline);
+  return AppendChunk(next(), chunk, {}, /*finish=*/true, deadline);
 }
 
 }  // namespace headrace

@@ -37,9 +37,10 @@ class StrandWriter {
   // Judged by the newest manifest that this process knows; a mixture that changes meanwhile makes `Append` say kConflict.
   Turn next() const;
 
-  // Makes the chunk durable and visible (or parked). Returns when it is in the log. kConflict: the block must be made anew (`Rebuild` first).
-  // kFenced: another process has the strand. kOutcomeUnknown: nobody can tell; only a new `Take` finds out.
-  Status Append(ChunkBuilder& chunk, Bytes state, const Deadline& deadline);
+  // Makes the chunk durable and visible (or parked). `turn` is what `next` said before the chunk was made. Returns when it is in the log.
+  // kConflict: the block must be made anew (`Rebuild` first). kFenced: another process has the strand. kOutcomeUnknown: nobody can tell; a
+  // new `Take` or `Rebuild` finds out.
+  Status Append(const Turn& turn, ChunkBuilder& chunk, Bytes state, const Deadline& deadline);
   // The strand has run dry.
   Status End(const Deadline& deadline);
   // Packs the remainders of all ended strands into a last chunk and seals the stream; without steps in `chunk`, only seals.
@@ -55,7 +56,7 @@ class StrandWriter {
   StrandWriter(std::shared_ptr<StreamLog> log, uint16_t strand) : log_(std::move(log)), strand_(strand) {}
   Status Bump(const Deadline& deadline);
   Status Store(const ChunkName& name, const Body& body, const Deadline& deadline);
-  Status AppendChunk(ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline);
+  Status AppendChunk(const Turn& turn, ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline);
 
   std::shared_ptr<StreamLog> log_;
   const uint16_t strand_;

@@ -120,10 +120,15 @@ Result<StreamLog::StatePtr> StreamLog::Refresh(const Deadline& deadline) {
     HR_ASSIGN_OR_RETURN(state, Decode(next->number, std::move(next->body)));
     HR_RETURN_IF_ERROR(Learn(state));
   }
-  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, log_.FindNewest(state->manifest.number, deadline));
+  return RefreshFully(deadline);
+}
+
+Result<StreamLog::StatePtr> StreamLog::RefreshFully(const Deadline& deadline) {
+  uint64_t number = known()->manifest.number;
+  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, log_.FindNewest(number, deadline));
   if (!slot) return Status(Code::kCorrupt, Cat("the log of ", store().Describe(), " has vanished"));
-  if (slot->number > state->manifest.number) {
-    HR_ASSIGN_OR_RETURN(state, Decode(slot->number, std::move(slot->body)));
+  if (slot->number > number) {
+    HR_ASSIGN_OR_RETURN(StatePtr state, Decode(slot->number, std::move(slot->body)));
     HR_RETURN_IF_ERROR(Learn(std::move(state)));
   }
   return known();
@@ -394,10 +399,7 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
         }
         return {};
       }
-      HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, log_.FindNewest(number, deadline));
-      if (!slot) return Status(Code::kCorrupt, Cat("the log of ", store().Describe(), " has vanished"));
-      HR_ASSIGN_OR_RETURN(StatePtr newest, Decode(slot->number, std::move(slot->body)));
-      return Learn(std::move(newest));
+      return RefreshFully(deadline).status();
     }
     case AppendResult::kUnknown:
       return deadline.Check(clock(), appended->reason.message());

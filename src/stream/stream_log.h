@@ -60,8 +60,11 @@ class StreamLog {
 
   // The newest manifest that this process has seen; no request.
   StatePtr known() const;
-  // The newest manifest there is: one request if nothing is new, two for each of the next few.
+  // The newest manifest, as a rule: one request if nothing is new, two for each of the next few. Who was away for so long that the next slots
+  // were forgotten meanwhile may get what it knew already; that is never unsafe, and noticed after a few calls.
   Result<StatePtr> Refresh(const Deadline& deadline);
+  // The newest manifest for certain: two or three requests.
+  Result<StatePtr> RefreshFully(const Deadline& deadline);
 
   // Returns a manifest that has the edit in it.
   Result<StatePtr> Commit(const Edit& edit, const Deadline& deadline);

@@ -49,7 +49,7 @@ Result<Entry> StreamReader::Find(uint64_t step, const Deadline& deadline) {
   Result<std::optional<Entry>> entry = log_->index().FindStep(manifest, step, deadline);
   if (!entry.ok() && entry.code() == Code::kNotFound) {
     // A segment is gone: folded or trimmed since this manifest. The newest one knows.
-    HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->Refresh(deadline));
+    HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->RefreshFully(deadline));
     if (newest->manifest.number != manifest.number) return Find(step, deadline);
     return Status(Code::kCorrupt, entry.status().message());
   }
@@ -59,7 +59,7 @@ Result<Entry> StreamReader::Find(uint64_t step, const Deadline& deadline) {
 }
 
 Status StreamReader::Missing(const Entry& entry, const Deadline& deadline) {
-  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->Refresh(deadline));
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->RefreshFully(deadline));
   if (entry.block < newest->manifest.trim_block) {
     return Status(Code::kTrimmed, Cat("steps ", entry.first_step, " to ", entry.end_step() - 1, " of ", log_->store().Describe(),
                                       " were given up: the stream begins at step ", newest->manifest.trim_step));

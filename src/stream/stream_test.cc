@@ -45,7 +45,7 @@ class StreamTest : public testing::Test {
       StrandWriter::Turn turn = writer.next();
       ChunkBuilder chunk(info, {});
       for (uint32_t step = 0; step < turn.steps; ++step) HR_RETURN_IF_ERROR(chunk.AddStep(StepCells(info, turn.block, step)));
-      HR_RETURN_IF_ERROR(writer.Append(chunk, Bytes::FromString(Cat("after ", turn.block)), {}));
+      HR_RETURN_IF_ERROR(writer.Append(turn, chunk, Bytes::FromString(Cat("after ", turn.block)), {}));
     }
     return {};
   }

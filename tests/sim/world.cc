@@ -114,7 +114,7 @@ class World::ProcessStore final : public StoreDecorator {
 
 World::World(uint64_t seed, Rules rules)
     : seed_(seed), rules_(rules), scenario_(Scenario::FromSeed(seed)), simulation_(seed), chance_(Random(seed).Fork("chance")) {
-  history_ = std::make_shared<History>(std::make_shared<MemoryStore>(), scenario_.info, rules);
+  history_ = std::make_shared<History>(std::make_shared<MemoryStore>("sim", simulation_), scenario_.info, rules);
   history_->on_chunk = [this](const Entry& entry, const Bytes& object) { OnChunk(entry, object); };
   auto slow = std::make_shared<SlowStore>(history_, SlowOptions{}, simulation_, Random(seed).Fork("slow"));
   // A request that is on its way outlives the process that sent it.
@@ -215,7 +215,7 @@ void World::Produce(StreamContext context) {
   auto log = StreamLog::Open(std::move(context), Soon());
   if (!log.ok()) return;
   StrandWatch watch(kTakeOver, rules_);
-  auto running = std::make_shared<int>(0);
+  auto running = std::make_shared<std::set<uint16_t>>();
   while (!stopping_) {
     auto state = (*log)->Refresh(Soon());
     if (!state.ok()) return;
@@ -224,19 +224,24 @@ void World::Produce(StreamContext context) {
     bool eager = !rules_.Holds(StreamRule::kSealAfterEnds) && chance_.Chance(0.1);
     if ((*state)->manifest.AllEnded() || eager) TryFinish(*log);
     std::vector<uint16_t> offered = watch.Offered((*state)->manifest, (*log)->owner(), simulation_.Now());
-    while (*running < scenario_.capacity && !offered.empty()) {
-      size_t pick = chance_.Below(offered.size());
-      uint16_t strand = offered[pick];
-      offered.erase(offered.begin() + static_cast<std::ptrdiff_t>(pick));
-      ++*running;
+    // What this process had and let go after an error is its own to take again.
+    for (uint16_t v = 0; v < scenario_.info.strands; ++v) {
+      const Strand& row = (*state)->manifest.strands[v];
+      if (row.owner == (*log)->owner() && !row.ended && !running->contains(v)) offered.push_back(v);
+    }
+    while (static_cast<int>(running->size()) < scenario_.capacity && !offered.empty()) {
+      // Most often the strand that is furthest behind: others may be waiting for it.
+      auto behind = std::ranges::min_element(offered, {}, [&](uint16_t v) { return (*state)->manifest.strands[v].next_block; });
+      auto pick = chance_.Chance(0.8) ? behind : offered.begin() + static_cast<std::ptrdiff_t>(chance_.Below(offered.size()));
+      uint16_t strand = *pick;
+      offered.erase(pick);
+      if (!running->insert(strand).second) continue;
       simulation_.Spawn([this, log = *log, strand, running] {
         RunStrand(log, strand);
-        --*running;
+        running->erase(strand);
       });
     }
     Nap(seconds(2));
-    // A process that has lost all its strands to others starts anew, under a new name, so that its own old ones are offered to it.
-    if (*running == 0 && chance_.Chance(0.2)) return;
   }
 }
 
@@ -248,6 +253,9 @@ void World::RunStrand(const std::shared_ptr<StreamLog>& log, uint16_t strand) {
   while (!stopping_ && !writer.ended()) {
     uint64_t index = ParseState(writer.state());
     StrandWriter::Turn turn = writer.next();
+    // Too far ahead, with fewer hands than strands: let another strand have its turn.
+    bool ahead = info.order == Order::kPlanned && turn.block >= log->known()->manifest.frontier_block + info.window;
+    if (ahead && chance_.Chance(0.8)) return;
     uint32_t steps = turn.steps;
     if (steps == 0 || !rules_.Holds(StreamRule::kStepsByBlock)) steps = static_cast<uint32_t>(1 + chance_.Below(3));
     Nap(scenario_.longest_build);
@@ -262,7 +270,7 @@ void World::RunStrand(const std::shared_ptr<StreamLog>& log, uint16_t strand) {
         for (uint32_t lane = 0; lane < info.lanes; ++lane) cells.push_back(Cell(info, Sample(strand, index++, turn.mixture)));
         (void)chunk.AddStep(std::move(cells));
       }
-      done = writer.Append(chunk, Bytes::FromString(Cat(index)), Soon());
+      done = writer.Append(turn, chunk, Bytes::FromString(Cat(index)), Soon());
       if (done.ok()) {
         history_->Acknowledged(writer.attempted());
       } else if (done.code() != Code::kOutcomeUnknown) {
@@ -270,6 +278,7 @@ void World::RunStrand(const std::shared_ptr<StreamLog>& log, uint16_t strand) {
       }
     }
     if (done.ok()) continue;
+    if (getenv("SIM_TALK")) fprintf(stderr, "%.3f strand %d epoch %u seq %lu block %lu: %s\n", simulation_.Now().time_since_epoch().count() / 1e9, strand, writer.epoch(), writer.seq(), turn.block, done.ToString().c_str());
     if (done.code() == Code::kFenced || chance_.Chance(0.4)) return;
     if (done.code() == Code::kCorrupt) history_->Violate(done.ToString());
     if (!writer.Rebuild(Soon()).ok()) return;
@@ -388,13 +397,12 @@ void World::Checkpoint(StreamContext context) {
 void World::Decide(StreamContext context) {
   auto log = StreamLog::Open(std::move(context), Soon());
   if (!log.ok()) return;
-  while (!stopping_) {
+  while (!stopping_ && !Peace()) {
     Nap(seconds(15));
     auto state = (*log)->Refresh(Soon());
     if (!state.ok() || (*state)->manifest.finished) return;
     MixtureEdit edit{scenario_.info.uuid, (*state)->manifest.decisions + 1, (*log)->NewNonce()};
     if ((*log)->Commit(edit, Soon()).ok()) history_->Decided(edit.decision);
-    if (Peace() && chance_.Chance(0.3)) simulation_.SleepFor(seconds(200));
   }
 }
 
