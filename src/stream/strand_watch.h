@@ -2,7 +2,7 @@
 //
 // Time is on the observer's own clock: a strand is offered when its row has stood still for the timeout since this observer first saw it
 // like that. The timeout doubles with every bump that brought no chunk, so that a strand whose blocks take longer than the timeout
-// is not taken from each owner in turn for ever. A wrong guess is never unsafe: the former owner is fenced.
+// is not taken from each owner in turn for ever; 64 times the timeout is the most. A wrong guess is never unsafe: the former owner is fenced.
 //
 // Not thread-safe.
 #pragma once
