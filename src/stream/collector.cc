@@ -125,8 +125,13 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
 // over can be swept.
 Status Collector::SealRest(const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
+  if (!state->manifest.finished) return {};
+  for (bool more = true; more;) {
+    HR_ASSIGN_OR_RETURN(more, log_->SealNow(deadline));
+  }
+  state = log_->known();
   const Manifest& manifest = state->manifest;
-  if (!manifest.finished || manifest.tail.empty()) return {};
+  if (manifest.tail.empty()) return {};
   SegmentRef wanted;
   wanted.nonce = log_->NewNonce();
   wanted.first_block = manifest.sealed_block();

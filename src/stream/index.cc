@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "base/text.h"
+
 namespace headrace {
 
 Result<std::optional<Entry>> Index::FindStep(const Manifest& manifest, uint64_t step, const Deadline& deadline) {
@@ -21,6 +23,11 @@ Result<bool> Index::Holds(const Manifest& manifest, const ChunkName& name, const
   const Strand& row = manifest.strands[name.strand];
   if (name.seq >= row.next_seq) return false;
   if (manifest.LastChunk(name.strand) == name) return true;
+  std::optional<ChunkName> kept = manifest.KeptChunk(name.strand);
+  if (kept && name.seq == kept->seq) return name == *kept;
+  if (kept && name.seq < kept->seq) {
+    return Status(Code::kOutcomeUnknown, Cat("cannot tell whether the chunk ", name.Key(), " became part of the stream: its place was given up since"));
+  }
   auto is_it = [&](const Entry& entry) { return entry.name == name; };
   if (std::ranges::any_of(manifest.parked, is_it) || std::ranges::any_of(manifest.tail, is_it)) return true;
   // A chunk with a greater number of the same strand in the tail, or this number under another name, settles it only if

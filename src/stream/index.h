@@ -17,7 +17,8 @@ class Index {
   // The entry that holds a visible step at or after the trim point.
   Result<std::optional<Entry>> FindStep(const Manifest& manifest, uint64_t step, const Deadline& deadline);
 
-  // Whether a chunk of this name is part of the stream: visible, parked or sealed.
+  // Whether a chunk of this name is part of the stream: visible, parked or sealed. kOutcomeUnknown: its place was given up by a trim,
+  // and nobody can tell any more what stood there.
   Result<bool> Holds(const Manifest& manifest, const ChunkName& name, const Deadline& deadline);
 
   // Every visible entry of the blocks [first, end), in order.

@@ -155,7 +155,7 @@ Result<StreamLog::StatePtr> StreamLog::Commit(const Edit& edit, const Deadline& 
     if (ticket->settled || trouble.ok()) continue;
     // Nobody may decide about it behind our back; but whether it happened already, we do not know if it ever left us.
     ticket->settled = true;
-    bool doubt = ticket->in_doubt || ticket->posted;
+    bool doubt = ticket->in_doubt || ticket->in_flight || ticket->posted;
     ticket->refusal = doubt ? Status(Code::kOutcomeUnknown, Cat("cannot tell whether the edit is in ", store().Describe(), ": ", trouble.message()))
                             : trouble;
   }
@@ -215,12 +215,14 @@ Status StreamLog::Settle(const StatePtr& state, const Deadline& deadline) {
   for (const auto& ticket : Waiting()) {
     // What never left this process cannot be in.
     if (!ticket->posted && !ticket->in_doubt) continue;
-    HR_ASSIGN_OR_RETURN(bool in, Contains(state->manifest, ticket->edit, deadline));
-    if (!in) continue;
-    counts_.carried += 1;
+    Result<bool> in = Contains(state->manifest, ticket->edit, deadline);
+    if (!in.ok() && in.code() != Code::kOutcomeUnknown) return std::move(in).status();
+    if (in.ok() && !*in) continue;
+    if (in.ok()) counts_.carried += 1;
     std::lock_guard lock(mutex_);
     ticket->settled = true;
     ticket->in = state;
+    ticket->refusal = std::move(in).status();
   }
   return {};
 }
@@ -345,18 +347,23 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
 
 Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline) {
   Instant began = clock().Now();
-  for (const auto& ticket : proposal.tickets) ticket->in_doubt = true;
   if (proposal.encoded.size() > Manifest::kMaxBytes) {
     return Status(Code::kFull, Cat("the next manifest would have ", proposal.encoded.size(), " bytes, more than ", Manifest::kMaxBytes));
   }
   uint64_t number = base->manifest.number + 1;
+  auto flying = [&](bool yes) {
+    std::lock_guard lock(mutex_);
+    for (const auto& ticket : proposal.tickets) ticket->in_flight = yes;
+  };
+  flying(true);
   Result<AppendResult> appended = log_.Append(number, Body(proposal.encoded), deadline);
-  if (!appended.ok()) {
-    // Certainly nothing was written.
-    for (const auto& ticket : proposal.tickets) ticket->in_doubt = false;
-    return std::move(appended).status();
-  }
+  flying(false);
+  if (!appended.ok()) return std::move(appended).status();  // certainly nothing was written
   Duration took = clock().Now() - began;
+  // A doubt stays: what becomes of a later attempt says nothing about this one.
+  if (appended->kind == AppendResult::kUnknown || appended->kind == AppendResult::kStale) {
+    for (const auto& ticket : proposal.tickets) ticket->in_doubt = true;
+  }
   switch (appended->kind) {
     case AppendResult::kLanded: {
       auto state = std::make_shared<const State>(State{std::move(proposal.manifest), Bytes::FromString(std::move(proposal.encoded))});
@@ -386,7 +393,6 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
     case AppendResult::kLost: {
       counts_.lost += 1;
       pace_.Lost(took);
-      for (const auto& ticket : proposal.tickets) ticket->in_doubt = ticket->posted;
       HR_ASSIGN_OR_RETURN(StatePtr winner, Decode(number, std::move(appended->winner)));
       return Learn(std::move(winner));
     }
@@ -411,7 +417,7 @@ Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, boo
   const size_t sealed = info_.segment_entries;
   {
     std::lock_guard lock(mutex_);
-    if (seal_) return std::optional<Edit>();
+    if (seal_ && !urgent) return std::optional<Edit>();
     // Rivals see the same tail: a little luck decides who writes the segment, until it becomes pressing.
     size_t entries = manifest.tail.size() + manifest.parked.size();
     bool pressing = urgent || entries >= kUrgent;
@@ -460,6 +466,17 @@ Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, boo
     if (!there || there->bytes.AsText() != object) return std::optional<Edit>();
   }
   return Edit(SealEdit{wanted});
+}
+
+Result<bool> StreamLog::SealNow(const Deadline& deadline) {
+  StatePtr state = known();
+  HR_ASSIGN_OR_RETURN(std::optional<Edit> seal, PrepareSeal(state->manifest, /*urgent=*/true, deadline));
+  if (!seal) return false;
+  Status sealed = Commit(*seal, deadline).status();
+  // Somebody else was first.
+  if (sealed.code() == Code::kConflict || sealed.code() == Code::kFull) return true;
+  HR_RETURN_IF_ERROR(sealed);
+  return true;
 }
 
 Status StreamLog::Discard(std::vector<std::string> intents, const Deadline& deadline) {

@@ -69,7 +69,10 @@ class StreamLog {
   // Returns a manifest that has the edit in it.
   Result<StatePtr> Commit(const Edit& edit, const Deadline& deadline);
 
-  // Whether the edit is in this manifest, or in the index below it.
+  // Seals or folds once if the index is ready for it; false if it is not. As a rule commits do this on the way.
+  Result<bool> SealNow(const Deadline& deadline);
+
+  // Whether the edit is in this manifest, or in the index below it. kOutcomeUnknown: it may have been, and trimmed since.
   Result<bool> Contains(const Manifest& manifest, const Edit& edit, const Deadline& deadline);
 
   struct Counts {
@@ -86,6 +89,7 @@ class StreamLog {
     bool settled = false;
     bool posted = false;     // an intent may be about
     bool in_doubt = false;   // was part of an attempt whose outcome nobody knows
+    bool in_flight = false;  // is part of an attempt right now
     bool validated = false;
     Status refusal;
     StatePtr in;

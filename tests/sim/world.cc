@@ -52,6 +52,7 @@ Scenario Scenario::FromSeed(uint64_t seed) {
   s.capacity = static_cast<int>(1 + random.Below(3));
   s.readers = static_cast<int>(1 + random.Below(2));
   s.collectors = static_cast<int>(1 + random.Below(2));
+  s.trainers = static_cast<int>(random.Below(4));
   s.decider = random.Chance(0.5);
   s.stranger = random.Chance(0.4);
   s.flood = random.Chance(0.03);
@@ -59,7 +60,11 @@ Scenario Scenario::FromSeed(uint64_t seed) {
   s.death = random.Chance(0.2) ? 0 : random.Uniform(0, 0.01);
   s.stall = random.Chance(0.2) ? 0 : random.Uniform(0, 0.02);
   s.longest_stall = seconds(1 + static_cast<int64_t>(random.Below(60)));
-  s.longest_build = random.Chance(0.25) ? seconds(25) : milliseconds(1500);
+  // Some make blocks that take longer than the patience of others.
+  bool slow = random.Chance(0.2);
+  s.shortest_build = slow ? seconds(8) : seconds(0);
+  s.longest_build = slow ? seconds(16) : milliseconds(1500);
+  if (slow) s.producers = std::max(2, s.producers);
   s.grace = milliseconds(static_cast<int64_t>(100 + random.Below(8000)));
   s.war = seconds(20 + static_cast<int64_t>(random.Below(100)));
   return s;
@@ -118,7 +123,9 @@ World::World(uint64_t seed, Rules rules)
   history_->on_chunk = [this](const Entry& entry, const Bytes& object) { OnChunk(entry, object); };
   auto slow = std::make_shared<SlowStore>(history_, SlowOptions{}, simulation_, Random(seed).Fork("slow"));
   // A request that is on its way outlives the process that sent it.
-  faulty_ = std::make_shared<FaultyStore>(slow, FaultPlan::Trouble(scenario_.trouble), simulation_, Random(seed).Fork("faults"),
+  FaultPlan plan = FaultPlan::Trouble(scenario_.trouble);
+  plan.rules.insert(plan.rules.begin(), {.fault = Fault::LandLate(seconds(2), seconds(40)), .op = StoreOp::kPut, .key_prefix = "gc/", .probability = 0.3});
+  faulty_ = std::make_shared<FaultyStore>(slow, plan, simulation_, Random(seed).Fork("faults"),
                                           [this](std::function<void()> late) { simulation_.Start("late", std::move(late)); });
   RetryOptions retries;
   retries.attempt_timeout = seconds(5);
@@ -126,7 +133,7 @@ World::World(uint64_t seed, Rules rules)
   store_ = std::make_shared<RetryingStore>(faulty_, retries, simulation_, Random(seed).Fork("retries"));
 }
 
-Deadline World::Soon() { return Deadline::After(simulation_, seconds(10 + static_cast<int64_t>(chance_.Below(50)))); }
+Deadline World::Soon() { return Deadline::After(simulation_, seconds(Peace() ? 60 : 1 + static_cast<int64_t>(chance_.Below(40)))); }
 
 void World::Nap(Duration longest) { simulation_.SleepFor(Duration(static_cast<int64_t>(chance_.Uniform() * static_cast<double>(longest.count())))); }
 
@@ -170,7 +177,7 @@ Outcome World::Run() {
 
   simulation_.Run([&] {
     faulty_->Drain();
-    StreamContext context{history_, &simulation_, Random(seed_).Fork("last")};
+    StreamContext context{history_, &simulation_, Random(seed_).Fork("last"), scenario_.discipline, rules_};
     auto log = StreamLog::Open(context, {});
     if (!log.ok()) return history_->Violate(log.status().ToString());
     history_->Saw((*log)->known()->manifest, (*log)->known()->encoded);
@@ -202,7 +209,9 @@ void World::Supervise() {
   for (int i = 0; i < scenario_.collectors; ++i) {
     StartActor(Cat("collector", i, "-"), [this](StreamContext context) { CollectGarbage(std::move(context)); });
   }
-  if (scenario_.checkpoints) StartActor("trainer", [this](StreamContext context) { Checkpoint(std::move(context)); });
+  for (int i = 0; i < scenario_.trainers; ++i) {
+    StartActor(Cat("trainer", i, "-"), [this](StreamContext context) { Checkpoint(std::move(context)); });
+  }
   if (scenario_.decider) {
     StartActor("decider", [this](StreamContext context) { Decide(std::move(context)); });
     StartActor("rival decider", [this](StreamContext context) { Decide(std::move(context)); });
@@ -258,7 +267,8 @@ void World::RunStrand(const std::shared_ptr<StreamLog>& log, uint16_t strand) {
     if (ahead && chance_.Chance(0.8)) return;
     uint32_t steps = turn.steps;
     if (steps == 0 || !rules_.Holds(StreamRule::kStepsByBlock)) steps = static_cast<uint32_t>(1 + chance_.Below(3));
-    Nap(scenario_.longest_build);
+    simulation_.SleepFor(scenario_.shortest_build);
+    Nap(scenario_.longest_build - scenario_.shortest_build);
     Status done;
     if (scenario_.samples[strand] - std::min(scenario_.samples[strand], index) < uint64_t{steps} * info.lanes) {
       done = writer.End(Soon());
@@ -278,7 +288,6 @@ void World::RunStrand(const std::shared_ptr<StreamLog>& log, uint16_t strand) {
       }
     }
     if (done.ok()) continue;
-    if (getenv("SIM_TALK")) fprintf(stderr, "%.3f strand %d epoch %u seq %lu block %lu: %s\n", simulation_.Now().time_since_epoch().count() / 1e9, strand, writer.epoch(), writer.seq(), turn.block, done.ToString().c_str());
     if (done.code() == Code::kFenced || chance_.Chance(0.4)) return;
     if (done.code() == Code::kCorrupt) history_->Violate(done.ToString());
     if (!writer.Rebuild(Soon()).ok()) return;
@@ -376,6 +385,7 @@ void World::Checkpoint(StreamContext context) {
   if (!(*log)->Commit(PinEdit{{session, step, 0, 30}, ""}, Soon()).ok()) return;
   while (!stopping_) {
     Nap(seconds(6));
+    if (chance_.Chance(0.1)) return;
     if (chance_.Chance(0.5)) {
       if (last == session && !(*log)->Commit(RenewEdit{session}, Soon()).ok()) return;
       continue;
@@ -406,7 +416,8 @@ void World::Decide(StreamContext context) {
   }
 }
 
-// Another stream's writer, which found its way to the wrong prefix: everything fits but the uuid.
+// A writer that does not belong here: of another stream, so that everything fits but the uuid; or of this one as it was in
+// some backup, so that everything fits but the chain.
 void World::Intrude(StreamContext context) {
   auto log = StreamLog::Open(std::move(context), Soon());
   if (!log.ok()) return;
@@ -417,11 +428,13 @@ void World::Intrude(StreamContext context) {
     auto v = static_cast<uint16_t>(chance_.Below(scenario_.info.strands));
     const Strand& row = (*state)->manifest.strands[v];
     StreamInfo foreign = scenario_.info;
-    foreign.uuid[0] ^= 0x55;
+    bool other_stream = chance_.Chance(0.5);
+    if (other_stream) foreign.uuid[0] ^= 0x55;
     ChunkEdit edit;
     edit.uuid = foreign.uuid;
     edit.name = {v, row.epoch, row.next_seq, (*log)->NewNonce()};
     edit.prev = row.link;
+    if (!other_stream) edit.prev[0] ^= 0x55;
     edit.block = row.next_block;
     edit.mixture = (*state)->manifest.MixtureOf(row.next_block);
     ChunkBuilder chunk(foreign, {});

@@ -26,7 +26,7 @@ struct Scenario {
   int capacity = 1;  // strands of a producer
   int readers = 1;
   int collectors = 1;
-  bool checkpoints = true;
+  int trainers = 1;
   bool decider = false;
   bool stranger = false;
   bool flood = false;      // more pins than fit
@@ -34,7 +34,7 @@ struct Scenario {
   double death = 0;        // of a process at a request
   double stall = 0;        // of a process at a request
   Duration longest_stall{};
-  Duration longest_build{};
+  Duration shortest_build{}, longest_build{};
   Duration grace{};
   Duration war{};          // how long things go wrong
   Discipline discipline = Discipline::kCombine;
