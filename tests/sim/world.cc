@@ -54,7 +54,7 @@ Scenario Scenario::FromSeed(uint64_t seed) {
   s.collectors = static_cast<int>(1 + random.Below(2));
   s.trainers = static_cast<int>(random.Below(4));
   s.decider = random.Chance(0.5);
-  s.stranger = random.Chance(0.4);
+  s.stranger = random.Chance(0.6);
   s.flood = random.Chance(0.03);
   s.trouble = random.Chance(0.2) ? 0 : random.Uniform(0, 0.08) / 8;
   s.death = random.Chance(0.2) ? 0 : random.Uniform(0, 0.01);
