@@ -13,6 +13,9 @@
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #if defined(__clang__)
+// Its <arm_acle.h> hides these from programs that are built for every ARMv8.
+#define __crc32cd __builtin_arm_crc32cd
+#define __crc32cb __builtin_arm_crc32cb
 #define HR_CRC32C_TARGET __attribute__((target("crc,aes")))
 #else
 #define HR_CRC32C_TARGET __attribute__((target("+crc+crypto")))
@@ -132,6 +135,9 @@ HR_CRC32C_TARGET uint32_t WithInstructions(std::span<const std::byte> bytes, uin
   uint32_t state = ~crc;
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
+  // Long streams where there is enough, because the processor fetches ahead only inside a stream: bytes that are in no cache go
+  // through half as fast again. Short ones for the rest.
+  state = StepThreeStreams<256 * 1024>(state, at, left);
   state = StepThreeStreams<4096>(state, at, left);
   state = StepThreeStreams<256>(state, at, left);
   state = StepThreeStreams<32>(state, at, left);

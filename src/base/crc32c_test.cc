@@ -73,9 +73,9 @@ TEST(Crc32c, HardwareAndPortableAgreeAtEveryLengthAndAlignment) {
 }
 
 TEST(Crc32c, HardwareAndPortableAgreeOnLongInput) {
-  std::vector<std::byte> noise = Noise(200'000);
+  std::vector<std::byte> noise = Noise(2'000'000);
   Random random(1);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 40; ++i) {
     size_t offset = random.Below(64);
     std::span<const std::byte> piece(noise.data() + offset, random.Below(noise.size() - offset));
     auto seed = static_cast<uint32_t>(random.Next());

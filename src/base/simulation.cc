@@ -10,7 +10,6 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <ranges>
 #include <utility>
 
 #if defined(__has_feature)
@@ -224,9 +223,9 @@ Simulation::~Simulation() {
   // Whoever is still parked is unwound, so that its memory comes back.
   while (!fibers_.empty()) {
     std::vector<uint64_t> youngest_first;
-    for (auto& [id, fiber] : fibers_ | std::views::reverse) {
-      dead_.insert(fiber->process);
-      youngest_first.push_back(id);
+    for (auto at = fibers_.rbegin(); at != fibers_.rend(); ++at) {
+      dead_.insert(at->second->process);
+      youngest_first.push_back(at->first);
     }
     for (uint64_t id : youngest_first) Resume(*fibers_.at(id));
     Require(fibers_.size() < youngest_first.size(), "a destructor waits for killed work that will never count itself down");
@@ -275,8 +274,9 @@ Simulation::ProcessId Simulation::Start(std::string name, std::function<void()> 
 void Simulation::Kill(ProcessId process) {
   if (!dead_.insert(process).second) return;
   // Before anybody else runs, and children before the parents whose variables they may refer to: no random tie.
-  for (auto& [id, fiber] : fibers_ | std::views::reverse) {
-    if (fiber->process == process) wakes_.push(Wake{now_, 0, next_order_++, id, fiber->generation});
+  for (auto at = fibers_.rbegin(); at != fibers_.rend(); ++at) {
+    const Fiber& fiber = *at->second;
+    if (fiber.process == process) wakes_.push(Wake{now_, 0, next_order_++, fiber.id, fiber.generation});
   }
   if (Unwinding()) {
     SwitchOut();
