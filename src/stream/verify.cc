@@ -1,0 +1,105 @@
+#include "stream/verify.h"
+
+#include <map>
+
+#include "base/text.h"
+#include "stream/cell.h"
+#include "stream/chunk.h"
+
+namespace headrace {
+namespace {
+
+bool IsDamage(const Status& status) { return status.code() == Code::kCorrupt || status.code() == Code::kNotFound; }
+
+class Verifier {
+ public:
+  Verifier(StreamLog& log, const Deadline& deadline) : log_(log), info_(log.info()), deadline_(deadline) {}
+
+  Result<VerifyReport> Run(const std::function<void(uint64_t, uint64_t)>& progress) {
+    HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_.RefreshFully(deadline_));
+    const Manifest& manifest = state->manifest;
+    uint64_t steps = manifest.frontier_step - manifest.trim_step;
+    Status segments = log_.index().ForEachSegment(manifest, deadline_, [&](const SegmentRef& ref) {
+      ++report_.segments;
+      if (ref.level >= kEntryLevels) return Status();
+      return Note(log_.index().segments().Entries(ref, deadline_).status(), ref.Key());
+    });
+    HR_RETURN_IF_ERROR(Note(segments, "index/"));
+    if (!report_.damaged.empty()) return report_;  // what an index is damaged in cannot be found through it
+
+    uint64_t expected = 0;
+    Status walked = log_.index().ForEach(manifest, manifest.trim_block, UINT64_MAX, deadline_, [&](const Entry& entry) {
+      if (expected != 0 && entry.first_step != expected) {
+        report_.damaged.push_back({log_.store().Describe(entry.name.Key()), Cat("step ", expected, " is missing before it")});
+      }
+      expected = entry.end_step();
+      HR_RETURN_IF_ERROR(Note(CheckChunk(entry), entry.name.Key()));
+      report_.steps += entry.steps;
+      if (progress) progress(report_.steps, steps);
+      return Status();
+    });
+    HR_RETURN_IF_ERROR(walked);
+    for (const Entry& entry : manifest.parked) HR_RETURN_IF_ERROR(Note(CheckChunk(entry), entry.name.Key()));
+    for (uint16_t v = 0; v < info_.strands; ++v) HR_RETURN_IF_ERROR(CheckEnd(manifest, v));
+    return report_;
+  }
+
+ private:
+  // Damage is noted, and the walk goes on; anything else ends it.
+  Status Note(const Status& status, const std::string& key) {
+    if (!IsDamage(status)) return status;
+    report_.damaged.push_back({log_.store().Describe(key), status.message()});
+    return {};
+  }
+
+  Status CheckChunk(const Entry& entry) {
+    ++report_.chunks;
+    std::string key = entry.name.Key();
+    std::string what = log_.store().Describe(key);
+    HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_.store().Get(key, deadline_));
+    if (!object) return Status(Code::kNotFound, "it is missing");
+    report_.bytes += object->bytes.size();
+    if (object->bytes.size() != entry.bytes) return Status(Code::kCorrupt, Cat("it has ", object->bytes.size(), " bytes, not ", entry.bytes));
+    HR_ASSIGN_OR_RETURN(ChunkHeader header, DecodeChunkHeader(object->bytes.span().first(entry.header_bytes), entry, info_, what));
+    for (uint32_t lane = 0; lane < info_.lanes; ++lane) {
+      uint64_t offset = header.lane[lane].offset;
+      Bytes bytes = object->bytes.Slice(offset, header.lane[lane + 1].offset - offset);
+      HR_ASSIGN_OR_RETURN(std::vector<CellPlace> places, DecodeDirectory(bytes.span(), header, lane, what));
+      for (uint32_t i = 0; i < places.size(); ++i) {
+        std::string cell = Cat("step ", entry.first_step + i, ", lane ", lane);
+        HR_ASSIGN_OR_RETURN(Bytes raw, UnpackCell(bytes, offset, places[i], cell));
+        HR_RETURN_IF_ERROR(ReadCell(raw, info_.columns, cell).status());
+      }
+    }
+    Bytes footer = object->bytes.Slice(header.footer_offset);
+    HR_RETURN_IF_ERROR(DecodeFooter(footer, info_.uuid, entry.name, what).status());
+    auto [link, first] = links_.try_emplace(entry.name.strand, header.edit.prev);
+    if (!first && link->second != header.edit.prev) return Status(Code::kCorrupt, Cat("it does not continue the chain of strand ", entry.name.strand));
+    if (first && entry.name.seq == 0 && header.edit.prev != Manifest::FirstLink(info_, entry.name.strand)) {
+      return Status(Code::kCorrupt, Cat("the chain of strand ", entry.name.strand, " does not begin with it"));
+    }
+    link->second = NextLink(header.edit);
+    return {};
+  }
+
+  // The chain ends where the manifest says. Of a strand that ended, the last link is its END's, which no object holds.
+  Status CheckEnd(const Manifest& manifest, uint16_t v) {
+    auto link = links_.find(v);
+    if (link == links_.end() || manifest.strands[v].ended || !report_.damaged.empty() || link->second == manifest.strands[v].link) return {};
+    return Note(Status(Code::kCorrupt, Cat("strand ", v, " does not end with the chunk that the manifest names")), manifest.LastChunk(v)->Key());
+  }
+
+  StreamLog& log_;
+  const StreamInfo& info_;
+  const Deadline& deadline_;
+  VerifyReport report_;
+  std::map<uint16_t, Link> links_;
+};
+
+}  // namespace
+
+Result<VerifyReport> Verify(StreamLog& log, const Deadline& deadline, const std::function<void(uint64_t, uint64_t)>& progress) {
+  return Verifier(log, deadline).Run(progress);
+}
+
+}  // namespace headrace
