@@ -45,35 +45,45 @@ Result<std::optional<Slot>> Log::FindNewest(std::optional<uint64_t> known, const
     uint64_t number = 0;
     if (hint && ParseNumber(hint->bytes.AsText(), number)) known = number;
   }
-  while (true) {
-    // The list is complete, so its greatest number is the newest slot: a slot that a late writer brought back lies below
-    // a marker, and the newest one above it.
-    std::optional<uint64_t> newest;
-    ListOptions options{.prefix = std::string(kSlots)};
-    if (known) options.start_after = SlotKey(*known);
-    do {
-      HR_ASSIGN_OR_RETURN(ListPage page, store_->List(options, deadline));
-      for (const ListEntry& entry : page.entries) {
-        if (std::optional<uint64_t> number = ParseSlotKey(entry.key)) newest = std::max(newest.value_or(0), *number);
+  // A slot is the newest one if a list that was made after it was read shows none behind it: had it been forgotten and brought back by a
+  // late writer, the list would show what came since. Where others commit all the time, the marker is asked instead.
+  for (bool first = true;; first = false) {
+    std::optional<Object> slot;
+    if (known) {
+      HR_ASSIGN_OR_RETURN(slot, store_->Get(SlotKey(*known), deadline));
+      if (slot && !first) {
+        HR_ASSIGN_OR_RETURN(bool forgotten, Marked(*known, deadline));
+        if (!forgotten) return Slot{*known, std::move(slot->bytes)};
       }
-      options.page = std::move(page.next);
-    } while (!options.page.empty());
-
-    uint64_t candidate = newest.value_or(known.value_or(0));
-    HR_ASSIGN_OR_RETURN(std::optional<Object> slot, store_->Get(SlotKey(candidate), deadline));
-    bool forgotten = false;
-    if (!newest || !slot) {
-      HR_ASSIGN_OR_RETURN(forgotten, Marked(candidate, deadline));
     }
-    if (slot && !forgotten) return Slot{candidate, std::move(slot->bytes)};
-    if (!slot && !forgotten) {
-      if (!known) return std::optional<Slot>();
-      known.reset();  // the hint named a slot that never was; believe the list alone
+    HR_ASSIGN_OR_RETURN(std::optional<uint64_t> newer, NewestListed(known, deadline));
+    if (newer) {
+      known = newer;
       continue;
     }
-    HR_ASSIGN_OR_RETURN(uint64_t floor, Floor(deadline));
-    known = floor - 1;
+    if (slot) return Slot{*known, std::move(slot->bytes)};
+    if (!known) return std::optional<Slot>();
+    // Forgotten, all of it up to the floor; or it never was, and whoever said so was wrong: then the list alone is believed.
+    HR_ASSIGN_OR_RETURN(bool forgotten, Marked(*known, deadline));
+    known.reset();
+    if (forgotten) {
+      HR_ASSIGN_OR_RETURN(known, Floor(deadline));
+    }
   }
+}
+
+Result<std::optional<uint64_t>> Log::NewestListed(std::optional<uint64_t> after, const Deadline& deadline) {
+  std::optional<uint64_t> newest;
+  ListOptions options{.prefix = std::string(kSlots)};
+  if (after) options.start_after = SlotKey(*after);
+  do {
+    HR_ASSIGN_OR_RETURN(ListPage page, store_->List(options, deadline));
+    for (const ListEntry& entry : page.entries) {
+      if (std::optional<uint64_t> number = ParseSlotKey(entry.key)) newest = std::max(newest.value_or(0), *number);
+    }
+    options.page = std::move(page.next);
+  } while (!options.page.empty());
+  return newest;
 }
 
 Result<std::optional<Slot>> Log::Next(uint64_t number, const Deadline& deadline) {

@@ -87,6 +87,8 @@ class Log {
   ObjectStore& store() { return *store_; }
 
  private:
+  // The greatest number in a list of the slots after `after`.
+  Result<std::optional<uint64_t>> NewestListed(std::optional<uint64_t> after, const Deadline& deadline);
   // Whether the slot `number` may be gone.
   Result<bool> Marked(uint64_t number, const Deadline& deadline);
 

@@ -125,7 +125,8 @@ ChunkBuilder::Finished ChunkBuilder::Finish(ChunkEdit edit, Bytes state) {
   header.Put(lanes);
   header.Put(edit.mixture);
   header.Put(edit.footer_bytes);
-  header.Put(CrcOf(std::string_view(footer)));
+  // The checksum that ends the footer, over everything before it.
+  header.Put(CrcOf(std::string_view(footer).substr(0, footer.size() - 4)));
   header.Put(edit.name.strand);
   header.PutRaw(std::string(kFixedBytes - header.size(), '\0'));
   for (const ChunkHeader::Lane& lane : table) {

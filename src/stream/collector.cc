@@ -97,12 +97,8 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
   for (ListEntry& object : segments) {
     std::optional<SegmentRef> ref = SegmentRef::FromKey(object.key);
     if (!ref || ref->level >= Manifest::kLevels || used.contains(object.key)) continue;
-    // Behind: its blocks are given up, or sealed at its level or a higher one already, so that its edit can never fit.
-    uint64_t sealed = 0;
-    for (size_t level = ref->level; level < Manifest::kLevels; ++level) {
-      if (!manifest.index[level].empty()) sealed = std::max(sealed, manifest.index[level].back().end_block);
-    }
-    bool behind = ref->end_block <= manifest.trim_block || ref->first_block < sealed;
+    // Behind where the next segment of its level begins, so that its edit can never fit.
+    bool behind = ref->first_block < manifest.NextSegmentBlock(ref->level);
     if (!behind && rules.Holds(StreamRule::kSweepSegmentsBehind)) continue;
     garbage.keys.push_back(std::move(object.key));
     ++garbage.counts.segments;

@@ -94,8 +94,7 @@ Status ApplyEdit(Manifest& manifest, const ChunkEdit& edit, const StreamInfo& in
   if (manifest.order == Order::kArrival) {
     if (edit.steps == 0) return Refuse("a chunk needs at least one step");
     if (entries >= Manifest::kMaxEntries) return Status(Code::kFull, "the index is full: seal a segment first");
-    uint64_t block = manifest.frontier_block;
-    Append(manifest, edit, block, manifest.MixtureOf(block));
+    Append(manifest, edit, manifest.frontier_block, edit.mixture);
     Advance(manifest);
     return {};
   }
@@ -180,7 +179,8 @@ Status ApplyEdit(Manifest& manifest, const PinEdit& edit, const StreamInfo&, con
   if (rules.Holds(StreamRule::kReserve) && manifest.pins.size() >= Manifest::kMaxPins) {
     return Status(Code::kFull, Cat("there are ", Manifest::kMaxPins, " pins, which is all that fit: unpin one first"));
   }
-  manifest.pins.insert(std::ranges::upper_bound(manifest.pins, pin.name, {}, &Pin::name), pin);
+  auto place = manifest.pins.insert(std::ranges::upper_bound(manifest.pins, pin.name, {}, &Pin::name), pin);
+  place->counter = manifest.number;
   return {};
 }
 
@@ -194,7 +194,7 @@ Status ApplyEdit(Manifest& manifest, const UnpinEdit& edit, const StreamInfo&, c
 Status ApplyEdit(Manifest& manifest, const RenewEdit& edit, const StreamInfo&, const Rules&) {
   auto pin = std::ranges::find(manifest.pins, edit.name, &Pin::name);
   if (pin == manifest.pins.end()) return Status(Code::kNotFound, Cat("the pin \"", edit.name, "\" is gone: it was not renewed within its term"));
-  ++pin->counter;
+  pin->counter = manifest.number;
   return {};
 }
 

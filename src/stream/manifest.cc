@@ -293,6 +293,13 @@ uint64_t Manifest::sealed_block() const {
   return trim_block;
 }
 
+uint64_t Manifest::NextSegmentBlock(size_t level) const {
+  for (; level > 0; --level) {
+    if (!index[level - 1].empty()) return index[level - 1].front().first_block;
+  }
+  return sealed_block();
+}
+
 bool Manifest::AllEnded() const {
   return std::ranges::all_of(strands, &Strand::ended);
 }

@@ -90,7 +90,7 @@ struct SegmentRef {
 struct Pin {
   std::string name;
   uint64_t step = 0;
-  uint64_t counter = 0;       // a renewal counts it up
+  uint64_t counter = 0;       // number of the manifest that set or renewed it last: grows for as long as somebody is there
   uint32_t term_seconds = 0;  // 0: stays until it is taken away
   friend bool operator==(const Pin&, const Pin&) = default;
 };
@@ -145,6 +145,8 @@ struct Manifest {
 
   // The block after the last sealed one.
   uint64_t sealed_block() const;
+  // Where the next segment of a level must begin. Never goes back.
+  uint64_t NextSegmentBlock(size_t level) const;
   bool AllEnded() const;
   // The mixture that a block must be drawn with.
   uint32_t MixtureOf(uint64_t block) const;

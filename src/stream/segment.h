@@ -24,7 +24,7 @@ std::string EncodeSegment(std::span<const SegmentRef> children, const Uuid& uuid
 SegmentRef SegmentOf(std::span<const Entry> entries, const Uuid& uuid, const SegmentRef& wanted);
 SegmentRef SegmentOf(std::span<const SegmentRef> children, const Uuid& uuid, const SegmentRef& wanted);
 
-// Looks things up in a stream's sealed index. Keeps the segments that it read last. Thread-safe.
+// Looks things up in a stream's sealed index: one or two requests a segment. Thread-safe; keeps nothing.
 class SegmentReader {
  public:
   SegmentReader(ObjectStore& store, const Uuid& uuid) : store_(store), uuid_(uuid) {}

@@ -11,27 +11,28 @@ Result<std::unique_ptr<StrandWriter>> StrandWriter::Take(std::shared_ptr<StreamL
     return Status(Code::kInvalidArgument, Cat("the stream has ", log->info().strands, " strands; there is no strand ", strand));
   }
   std::unique_ptr<StrandWriter> writer(new StrandWriter(std::move(log), strand));
-  HR_RETURN_IF_ERROR(writer->Bump(deadline));
+  HR_RETURN_IF_ERROR(writer->Bump(std::nullopt, deadline));
   return writer;
 }
 
-Status StrandWriter::Bump(const Deadline& deadline) {
+Status StrandWriter::Bump(std::optional<uint32_t> own_epoch, const Deadline& deadline) {
   const Rules& rules = log_->context().rules;
   StreamLog::StatePtr state;
   while (true) {
     HR_ASSIGN_OR_RETURN(state, log_->Refresh(deadline));
     if (state->manifest.finished) return Status(Code::kConflict, Cat("the stream ", log_->store().Describe(), " is sealed: no step can follow"));
-    BumpEdit edit{log_->info().uuid, strand_, state->manifest.strands[strand_].epoch, log_->owner()};
+    BumpEdit edit{log_->info().uuid, strand_, own_epoch.value_or(state->manifest.strands[strand_].epoch), log_->owner()};
     Result<StreamLog::StatePtr> committed = log_->Commit(edit, deadline);
     if (committed.ok()) {
       state = *committed;
       break;
     }
-    if (committed.code() != Code::kFenced) return std::move(committed).status();
+    if (committed.code() != Code::kFenced || own_epoch) return std::move(committed).status();
     // Somebody else bumped it first. Whoever asks for a strand wants it, so ask again; the last one has it.
   }
   const Strand& row = state->manifest.strands[strand_];
   if (row.owner != log_->owner()) return Status(Code::kFenced, Cat("strand ", strand_, " was taken by another process"));
+  undecided_ = false;
   epoch_ = row.epoch;
   seq_ = row.next_seq;
   block_ = row.next_block;
@@ -49,12 +50,7 @@ Status StrandWriter::Bump(const Deadline& deadline) {
   return {};
 }
 
-Status StrandWriter::Rebuild(const Deadline& deadline) {
-  uint32_t mine = epoch_;
-  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
-  if (state->manifest.strands[strand_].epoch != mine) return Status(Code::kFenced, Cat("strand ", strand_, " was taken over"));
-  return Bump(deadline);
-}
+Status StrandWriter::Rebuild(const Deadline& deadline) { return Bump(epoch_, deadline); }
 
 StrandWriter::Turn StrandWriter::next() const {
   StreamLog::StatePtr state = log_->known();
@@ -85,7 +81,9 @@ Status StrandWriter::AppendChunk(const Turn& turn, ChunkBuilder& chunk, Bytes st
   ChunkBuilder::Finished finished = chunk.Finish(edit, std::move(state));
   finished.edit.finish = finish;
   HR_RETURN_IF_ERROR(Store(finished.edit.name, finished.body, deadline));
+  undecided_ = true;
   HR_RETURN_IF_ERROR(log_->Commit(finished.edit, deadline).status());
+  undecided_ = false;
   link_ = NextLink(finished.edit);
   ++seq_;
   block_ += log_->info().strands;
@@ -94,6 +92,7 @@ Status StrandWriter::AppendChunk(const Turn& turn, ChunkBuilder& chunk, Bytes st
 }
 
 Status StrandWriter::Append(const Turn& turn, ChunkBuilder& chunk, Bytes state, const Deadline& deadline) {
+  if (undecided_) return Status(Code::kInvalidArgument, "the chunk before was not acknowledged: call Rebuild, and make the block that it says is next");
   if (chunk.steps() == 0) return Status(Code::kInvalidArgument, "a chunk needs at least one step");
   if (turn.steps != 0 && chunk.steps() != turn.steps && log_->context().rules.Holds(StreamRule::kStepsByBlock)) {
     return Status(Code::kInvalidArgument, Cat("block ", turn.block, " has ", turn.steps, " steps, not ", chunk.steps()));

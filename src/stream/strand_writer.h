@@ -54,7 +54,8 @@ class StrandWriter {
 
  private:
   StrandWriter(std::shared_ptr<StreamLog> log, uint16_t strand) : log_(std::move(log)), strand_(strand) {}
-  Status Bump(const Deadline& deadline);
+  // Takes the strand from whoever has it, or only from ourselves as we were in `own_epoch`.
+  Status Bump(std::optional<uint32_t> own_epoch, const Deadline& deadline);
   Status Store(const ChunkName& name, const Body& body, const Deadline& deadline);
   Status AppendChunk(const Turn& turn, ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline);
 
@@ -65,6 +66,7 @@ class StrandWriter {
   uint64_t block_ = 0;
   Link link_{};
   bool ended_ = false;
+  bool undecided_ = false;  // something of this epoch may still be carried
   std::optional<Bytes> state_;
   ChunkName attempted_;
 };

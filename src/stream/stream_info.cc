@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/crc32c.h"
 #include "base/text.h"
 
 namespace headrace {
@@ -31,6 +32,14 @@ constexpr std::array<std::string_view, 3> kKinds = {"array", "ragged", "bytes"};
 
 Status Wrong(std::string_view what) {
   return Status(Code::kCorrupt, Cat("stream.json is damaged: ", what));
+}
+
+// Of the document without its own checksum, as it is written.
+std::string Checksum(Json json) {
+  json.erase("crc32c");
+  std::string text = json.dump(2);
+  uint32_t crc = Crc32c(std::as_bytes(std::span(text.data(), text.size())));
+  return Hex(&crc, sizeof(crc));
 }
 
 template <typename T>
@@ -109,6 +118,7 @@ std::string StreamInfo::ToJson() const {
   }
   json["columns"] = list;
   json["recipe_hash"] = recipe_hash;
+  json["crc32c"] = Checksum(json);
   return json.dump(2) + "\n";
 }
 
@@ -122,6 +132,9 @@ Result<StreamInfo> StreamInfo::FromJson(std::string_view text) {
     return Status(Code::kUnsupported, Cat("the stream has format ", format, "; this version of Headrace reads format ", kFormat,
                                           format > kFormat ? ": use a newer one" : ""));
   }
+  std::string checksum;
+  HR_RETURN_IF_ERROR(Read(json, "crc32c", checksum));
+  if (checksum != Checksum(json)) return Wrong("its checksum does not fit");
   HR_RETURN_IF_ERROR(ReadTexts(json, "features_required", info.features_required));
   HR_RETURN_IF_ERROR(ReadTexts(json, "features_optional", info.features_optional));
   if (!info.features_required.empty()) {

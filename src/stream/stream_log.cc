@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -97,6 +98,11 @@ Result<StreamLog::StatePtr> StreamLog::Decode(uint64_t number, Bytes body) {
   return std::make_shared<const State>(State{std::move(manifest), std::move(body)});
 }
 
+Status StreamLog::CheckLink(const State& before, const State& after) {
+  if (after.manifest.previous == Manifest::Hash(before.encoded.AsText())) return {};
+  return Status(Code::kCorrupt, Cat("the manifest ", store().Describe(SlotKey(after.manifest.number)), " does not continue the one before it"));
+}
+
 Status StreamLog::Learn(StatePtr state) {
   std::lock_guard lock(mutex_);
   if (!newest_ || state->manifest.number > newest_->manifest.number) newest_ = std::move(state);
@@ -117,7 +123,9 @@ Result<StreamLog::StatePtr> StreamLog::Refresh(const Deadline& deadline) {
       }
       break;
     }
-    HR_ASSIGN_OR_RETURN(state, Decode(next->number, std::move(next->body)));
+    HR_ASSIGN_OR_RETURN(StatePtr newer, Decode(next->number, std::move(next->body)));
+    HR_RETURN_IF_ERROR(CheckLink(*state, *newer));
+    state = std::move(newer);
     HR_RETURN_IF_ERROR(Learn(state));
   }
   return RefreshFully(deadline);
@@ -204,9 +212,16 @@ Result<bool> StreamLog::Contains(const Manifest& manifest, const Edit& edit, con
     return there != nullptr && there->step == pin->pin.step && (pin->instead_of.empty() || pin->instead_of == pin->pin.name || !manifest.FindPin(pin->instead_of));
   }
   if (const auto* mixture = std::get_if<MixtureEdit>(&edit)) {
+    if (manifest.decisions >= mixture->decision && (manifest.mixtures.empty() || manifest.mixtures.front().number > mixture->decision)) {
+      return Status(Code::kOutcomeUnknown, Cat("cannot tell whether decision ", mixture->decision, " was this one: it was superseded since"));
+    }
     return std::ranges::any_of(manifest.mixtures, [&](const MixtureRef& ref) { return ref.number == mixture->decision && ref.nonce == mixture->nonce; });
   }
   if (std::holds_alternative<FinishEdit>(edit)) return manifest.finished;
+  // These say how things shall be, so it does not matter whose they are.
+  if (const auto* unpin = std::get_if<UnpinEdit>(&edit)) return manifest.FindPin(unpin->name) == nullptr;
+  if (const auto* expire = std::get_if<ExpireEdit>(&edit)) return manifest.FindPin(expire->name) == nullptr;
+  if (const auto* seal = std::get_if<SealEdit>(&edit)) return seal->ref.level == 0 && manifest.sealed_block() >= seal->ref.end_block;
   if (const auto* trim = std::get_if<TrimEdit>(&edit)) return manifest.trim_block == trim->block;
   return false;
 }
@@ -236,14 +251,24 @@ Status StreamLog::Post(const std::vector<std::shared_ptr<Ticket>>& tickets, cons
       key = IntentKey(ticket->edit, known()->manifest.strands[end->strand].next_seq);
     }
     if (key.empty() || ticket->posted) continue;
-    ticket->posted = true;
+    {
+      std::lock_guard lock(mutex_);
+      ticket->posted = true;
+    }
     // Whether it got there does not matter: an intent only makes it likelier that somebody else carries the edit.
-    HR_RETURN_IF_ERROR(store().PutIfAbsent(key, Body(std::string("intent\n")), deadline).status());
+    (void)store().PutIfAbsent(key, Body(std::string("intent\n")), deadline);
   }
   return {};
 }
 
 Status StreamLog::Lead(const Deadline& deadline) {
+  Status status = LeadOnce(deadline);
+  std::lock_guard lock(mutex_);
+  for (const auto& ticket : queue_) ticket->in_flight = false;
+  return status;
+}
+
+Status StreamLog::LeadOnce(const Deadline& deadline) {
   HR_RETURN_IF_ERROR(deadline.Check(clock(), "commit"));
   StatePtr base = known();
   HR_RETURN_IF_ERROR(Settle(base, deadline));
@@ -265,16 +290,19 @@ Status StreamLog::Lead(const Deadline& deadline) {
   }
   HR_ASSIGN_OR_RETURN(Proposal proposal, Propose(*base, tickets, combine, deadline));
   if (proposal.full) {
-    HR_ASSIGN_OR_RETURN(std::optional<Edit> seal, PrepareSeal(base->manifest, /*urgent=*/true, deadline));
-    if (seal) {
+    Result<std::optional<Edit>> seal = PrepareSeal(base->manifest, /*urgent=*/true, deadline);
+    if (seal.code() == Code::kNotFound) return RefreshFully(deadline).status();  // a segment was folded away since
+    if (!seal.ok()) return std::move(seal).status();
+    if (*seal) {
       std::lock_guard lock(mutex_);
-      seal_ = std::move(seal);
+      seal_ = **seal;
     }
     HR_ASSIGN_OR_RETURN(proposal, Propose(*base, tickets, combine, deadline));
   }
   if (proposal.tickets.empty() && proposal.combined == 0) {
     HR_RETURN_IF_ERROR(Discard(std::move(proposal.done_intents), deadline));
     if (Waiting().empty()) return {};
+    if (proposal.stale) return Refresh(deadline).status();
     // What is left waits for others: parked blocks are too far ahead, or a table is full.
     Duration wait = std::chrono::milliseconds(20 + static_cast<int64_t>(NewNonce() % 30));
     HR_RETURN_IF_ERROR(deadline.Sleep(clock(), wait, "wait for the other strands"));
@@ -295,6 +323,12 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
     if (seal_ && !Apply(next, *seal_, info_, rules).ok()) seal_.reset();
   }
   for (const auto& ticket : tickets) {
+    {
+      // From here on its caller cannot give up in the belief that nothing happened.
+      std::lock_guard lock(mutex_);
+      if (ticket->settled) continue;
+      ticket->in_flight = true;
+    }
     bool trusted = ticket->validated && !rules.Holds(StreamRule::kValidateAtRebase);
     Status fits = Apply(next, ticket->edit, info_, trusted ? Lax() : rules);
     if (fits.ok()) {
@@ -311,6 +345,11 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
     Manifest alone = base.manifest;
     ++alone.number;
     if (Apply(alone, ticket->edit, info_, rules).ok()) continue;
+    // What this process knows may be old. A refusal is final only by a manifest that was looked for after the edit came.
+    if (!std::exchange(ticket->fresh, true)) {
+      proposal.stale = true;
+      continue;
+    }
     std::lock_guard lock(mutex_);
     ticket->settled = true;
     ticket->refusal = fits;
@@ -351,17 +390,12 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
     return Status(Code::kFull, Cat("the next manifest would have ", proposal.encoded.size(), " bytes, more than ", Manifest::kMaxBytes));
   }
   uint64_t number = base->manifest.number + 1;
-  auto flying = [&](bool yes) {
-    std::lock_guard lock(mutex_);
-    for (const auto& ticket : proposal.tickets) ticket->in_flight = yes;
-  };
-  flying(true);
   Result<AppendResult> appended = log_.Append(number, Body(proposal.encoded), deadline);
-  flying(false);
   if (!appended.ok()) return std::move(appended).status();  // certainly nothing was written
   Duration took = clock().Now() - began;
   // A doubt stays: what becomes of a later attempt says nothing about this one.
   if (appended->kind == AppendResult::kUnknown || appended->kind == AppendResult::kStale) {
+    std::lock_guard lock(mutex_);
     for (const auto& ticket : proposal.tickets) ticket->in_doubt = true;
   }
   switch (appended->kind) {
@@ -394,6 +428,7 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
       counts_.lost += 1;
       pace_.Lost(took);
       HR_ASSIGN_OR_RETURN(StatePtr winner, Decode(number, std::move(appended->winner)));
+      HR_RETURN_IF_ERROR(CheckLink(*base, *winner));
       return Learn(std::move(winner));
     }
     case AppendResult::kStale: {
@@ -429,8 +464,9 @@ Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, boo
   SegmentRef wanted;
   wanted.nonce = NewNonce();
   std::string object;
-  // The highest level first, so that there is always room below.
-  for (size_t level = Manifest::kLevels - 1; level > 0; --level) {
+  // The highest level first, so that there is always room below; but when entries have no room, folding would make none.
+  bool tail_first = urgent && manifest.tail.size() >= sealed && manifest.index[0].size() < Manifest::kMaxRefsPerLevel;
+  for (size_t level = Manifest::kLevels - 1; level > 0 && !tail_first; --level) {
     const auto& below = manifest.index[level - 1];
     if (below.size() < Manifest::kFold) continue;
     std::span<const SegmentRef> refs(below.data(), Manifest::kFold);

@@ -89,7 +89,8 @@ class StreamLog {
     bool settled = false;
     bool posted = false;     // an intent may be about
     bool in_doubt = false;   // was part of an attempt whose outcome nobody knows
-    bool in_flight = false;  // is part of an attempt right now
+    bool in_flight = false;  // is part of a proposal that is on its way, or about to be
+    bool fresh = false;      // was refused once, and is judged by a newer manifest now
     bool validated = false;
     Status refusal;
     StatePtr in;
@@ -100,19 +101,22 @@ class StreamLog {
     std::vector<std::shared_ptr<Ticket>> tickets;
     std::vector<std::string> done_intents;  // carried by this proposal, or stale already
     size_t combined = 0;
-    bool full = false;  // something did not fit for lack of a seal
+    bool full = false;   // something did not fit for lack of a seal
+    bool stale = false;  // something did not fit, perhaps because the manifest is old
   };
 
   StreamLog(StreamInfo info, StreamContext context, StatePtr newest);
 
   // One turn at leading: settles what can be settled, posts, waits, and attempts at most one manifest.
   Status Lead(const Deadline& deadline);
+  Status LeadOnce(const Deadline& deadline);
   std::vector<std::shared_ptr<Ticket>> Waiting();
   Status Settle(const StatePtr& state, const Deadline& deadline);
   Status Post(const std::vector<std::shared_ptr<Ticket>>& tickets, const Deadline& deadline);
   Result<Proposal> Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets, bool combine, const Deadline& deadline);
   Status Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline);
   Status Learn(StatePtr state);
+  Status CheckLink(const State& before, const State& after);
   Result<StatePtr> Decode(uint64_t number, Bytes body);
   size_t Rivals(const Manifest& manifest) const;
   // Writes the segment that the tail, or a level of the index, is ready for, and returns its edit.

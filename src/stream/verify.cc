@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/crc32c.h"
 #include "base/text.h"
 #include "stream/cell.h"
 #include "stream/chunk.h"
@@ -73,6 +74,7 @@ class Verifier {
     }
     Bytes footer = object->bytes.Slice(header.footer_offset);
     HR_RETURN_IF_ERROR(DecodeFooter(footer, info_.uuid, entry.name, what).status());
+    if (Crc32c(footer.span().first(footer.size() - 4)) != header.footer_crc) return Status(Code::kCorrupt, "its footer is another chunk's");
     auto [link, first] = links_.try_emplace(entry.name.strand, header.edit.prev);
     if (!first && link->second != header.edit.prev) return Status(Code::kCorrupt, Cat("it does not continue the chain of strand ", entry.name.strand));
     if (first && entry.name.seq == 0 && header.edit.prev != Manifest::FirstLink(info_, entry.name.strand)) {
