@@ -13,7 +13,7 @@ project(mine LANGUAGES CXX)
 set(CMAKE_CXX_STANDARD 20)
 find_package(headrace REQUIRED)
 add_executable(mine main.cc)
-target_link_libraries(mine PRIVATE headrace::store)
+target_link_libraries(mine PRIVATE headrace::stream)
 """
 
 PROGRAM = """
