@@ -19,8 +19,8 @@ namespace {
 // Not thread-safe; `RefreshingCredentials` makes one call at a time.
 class CredentialChain {
  public:
-  explicit CredentialChain(Search search) : search_(std::move(search)) {
-    const Search& s = search_;
+  explicit CredentialChain(CredentialSearch search) : search_(std::move(search)) {
+    const CredentialSearch& s = search_;
     places_ = {
         {"options", [&s](const Deadline&) { return LookInOptions(s); }},
         {"environment", [&s](const Deadline&) { return LookInEnvironment(s); }},
@@ -39,13 +39,13 @@ class CredentialChain {
  private:
   struct Place {
     std::string name;
-    std::function<Result<Finding>(const Deadline&)> look;
+    std::function<Result<CredentialFinding>(const Deadline&)> look;
   };
 
   Result<Credentials> LookEverywhere(const Deadline& deadline) {
     std::string reasons;
     for (const Place& place : places_) {
-      Result<Finding> finding = place.look(deadline);
+      Result<CredentialFinding> finding = place.look(deadline);
       if (!finding.ok()) return finding.status().Annotate("cannot get AWS credentials");
       if (finding->credentials) {
         giver_ = &place;
@@ -59,7 +59,7 @@ class CredentialChain {
   }
 
   Result<Credentials> AskAgain(const Deadline& deadline) {
-    Result<Finding> finding = giver_->look(deadline);
+    Result<CredentialFinding> finding = giver_->look(deadline);
     if (finding.ok() && finding->credentials) return *std::move(finding->credentials);
     std::string_view what = "cannot renew AWS credentials";
     if (finding.ok()) return Status(Code::kUnavailable, Cat(what, ": ", giver_->name, ": ", finding->reason));
@@ -68,7 +68,7 @@ class CredentialChain {
     return finding.status().Annotate(what);
   }
 
-  const Search search_;
+  const CredentialSearch search_;
   std::vector<Place> places_;
   const Place* giver_ = nullptr;
 };
@@ -78,7 +78,7 @@ class CredentialChain {
 std::shared_ptr<CredentialSource> MakeCredentialChain(CredentialOptions options, Surroundings surroundings, std::shared_ptr<HttpClient> http,
                                                       Executor& executor, Random random) {
   if (options.profile && options.profile->empty()) options.profile.reset();
-  auto chain = std::make_shared<CredentialChain>(Search{std::move(options), std::move(surroundings), std::move(http), executor.clock()});
+  auto chain = std::make_shared<CredentialChain>(CredentialSearch{std::move(options), std::move(surroundings), std::move(http), executor.clock()});
   return std::make_shared<RefreshingCredentials>([chain](const Deadline& deadline) { return chain->Find(deadline); }, executor, random);
 }
 

@@ -12,7 +12,7 @@ Status Half(std::string_view given, std::string_view missing) {
 
 }  // namespace
 
-Result<Finding> LookInOptions(const Search& search) {
+Result<CredentialFinding> LookInOptions(const CredentialSearch& search) {
   const CredentialOptions& options = search.options;
   Credentials credentials;
   credentials.access_key_id = options.access_key_id.value_or("");
@@ -21,18 +21,18 @@ Result<Finding> LookInOptions(const Search& search) {
   credentials.origin = "the store's options";
   if (credentials.access_key_id.empty() && credentials.secret_access_key.empty()) {
     if (!credentials.session_token.empty()) return Half("the option session_token", "access_key_id");
-    return Finding::Nothing("access_key_id is not given");
+    return CredentialFinding::Nothing("access_key_id is not given");
   }
   if (credentials.secret_access_key.empty()) return Half("the option access_key_id", "secret_access_key");
   if (credentials.access_key_id.empty()) return Half("the option secret_access_key", "access_key_id");
   HR_RETURN_IF_ERROR(CheckCredentials(credentials));
-  return Finding::Found(std::move(credentials));
+  return CredentialFinding::Found(std::move(credentials));
 }
 
-Result<Finding> LookInEnvironment(const Search& search) {
-  if (search.options.profile) return Finding::Nothing("not looked at, because a profile was asked for by name");
+Result<CredentialFinding> LookInEnvironment(const CredentialSearch& search) {
+  if (search.options.profile) return CredentialFinding::Nothing("not looked at, because a profile was asked for by name");
   std::optional<std::string> id = search.Env("AWS_ACCESS_KEY_ID"), secret = search.Env("AWS_SECRET_ACCESS_KEY");
-  if (!id) return Finding::Nothing("AWS_ACCESS_KEY_ID is not set");
+  if (!id) return CredentialFinding::Nothing("AWS_ACCESS_KEY_ID is not set");
   if (!secret) return Half("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
   Credentials credentials;
   credentials.access_key_id = *id;
@@ -45,7 +45,7 @@ Result<Finding> LookInEnvironment(const Search& search) {
     if (!time.ok()) return time.status().Annotate("AWS_CREDENTIAL_EXPIRATION");
     credentials.expires = *time;
   }
-  return Finding::Found(std::move(credentials));
+  return CredentialFinding::Found(std::move(credentials));
 }
 
 }  // namespace headrace

@@ -5,9 +5,9 @@
 
 namespace headrace {
 
-Result<Finding> LookInOptions(const Search& search);
+Result<CredentialFinding> LookInOptions(const CredentialSearch& search);
 
 // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CREDENTIAL_EXPIRATION.
-Result<Finding> LookInEnvironment(const Search& search);
+Result<CredentialFinding> LookInEnvironment(const CredentialSearch& search);
 
 }  // namespace headrace

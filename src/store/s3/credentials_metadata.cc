@@ -31,7 +31,7 @@ std::string_view HostOf(std::string_view url) {
   return url.substr(0, url.find_first_of("/?#", host));
 }
 
-Result<HttpResponse> Ask(const Search& search, HttpRequest request, std::string_view secret, const Deadline& deadline) {
+Result<HttpResponse> Ask(const CredentialSearch& search, HttpRequest request, std::string_view secret, const Deadline& deadline) {
   request.connect_timeout = kConnectTimeout;
   Result<HttpResponse> response = search.http->Do(request, deadline.NotAfter(search.clock.Now() + kAnswerTimeout));
   if (response.ok()) return response;
@@ -68,7 +68,7 @@ Status Refusal(std::string_view host, const HttpResponse& response, std::string_
                 Cat(host, " answered ", response.status, " when asked for ", what, MessageOf(response, secret)));
 }
 
-Result<std::string> ContainerToken(const Search& search) {
+Result<std::string> ContainerToken(const CredentialSearch& search) {
   std::string token = search.Env("AWS_CONTAINER_AUTHORIZATION_TOKEN").value_or("");
   std::string_view from = "AWS_CONTAINER_AUTHORIZATION_TOKEN";
   if (std::optional<std::string> path = search.Env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")) {
@@ -104,7 +104,7 @@ Status CheckContainerUrl(std::string_view url) {
                     "169.254.170.2, 169.254.170.23 and fd00:ec2::23; use https://"));
 }
 
-Result<Finding> LookAtContainer(const Search& search, const Deadline& deadline) {
+Result<CredentialFinding> LookAtContainer(const CredentialSearch& search, const Deadline& deadline) {
   std::string url;
   if (std::optional<std::string> relative = search.Env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")) {
     if (relative->front() != '/') return Status(Code::kInvalidArgument, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must start with '/'");
@@ -112,7 +112,7 @@ Result<Finding> LookAtContainer(const Search& search, const Deadline& deadline) 
   } else if (std::optional<std::string> full = search.Env("AWS_CONTAINER_CREDENTIALS_FULL_URI")) {
     url = *full;
   } else {
-    return Finding::Nothing("neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set");
+    return CredentialFinding::Nothing("neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set");
   }
   HR_RETURN_IF_ERROR(CheckContainerUrl(url));
   HR_ASSIGN_OR_RETURN(std::string token, ContainerToken(search));
@@ -125,12 +125,12 @@ Result<Finding> LookAtContainer(const Search& search, const Deadline& deadline) 
   if (!response.ok()) return response.status().Annotate("container credentials");
   if (response->status != 200) return Refusal(HostOf(url), *response, "the container's credentials", token);
   HR_ASSIGN_OR_RETURN(Credentials credentials, ParseCredentialsJson(response->body.AsText(), "Token", "container role"));
-  return Finding::Found(std::move(credentials));
+  return CredentialFinding::Found(std::move(credentials));
 }
 
-Result<Finding> LookAtInstance(const Search& search, const Deadline& deadline) {
+Result<CredentialFinding> LookAtInstance(const CredentialSearch& search, const Deadline& deadline) {
   if (Lower(search.Env("AWS_EC2_METADATA_DISABLED").value_or("")) == "true") {
-    return Finding::Nothing("not asked, because AWS_EC2_METADATA_DISABLED is set");
+    return CredentialFinding::Nothing("not asked, because AWS_EC2_METADATA_DISABLED is set");
   }
   bool mode6 = Lower(search.Env("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE").value_or("")) == "ipv6";
   std::string host = search.Env("AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or(std::string(mode6 ? kInstanceHost6 : kInstanceHost));
@@ -142,9 +142,9 @@ Result<Finding> LookAtInstance(const Search& search, const Deadline& deadline) {
   token_request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}};
   Result<HttpResponse> token = Ask(search, std::move(token_request), {}, deadline);
   if (token.code() == Code::kCancelled) return token.status();
-  if (!token.ok()) return Finding::Nothing(token.status().message());
+  if (!token.ok()) return CredentialFinding::Nothing(token.status().message());
   if (token->status == 429 || token->status >= 500) return Refusal(host, *token, "an IMDSv2 token");
-  if (token->status != 200) return Finding::Nothing(Cat(host, " answered ", token->status, " when asked for an IMDSv2 token"));
+  if (token->status != 200) return CredentialFinding::Nothing(Cat(host, " answered ", token->status, " when asked for an IMDSv2 token"));
 
   auto get = [&](std::string_view path) {
     HttpRequest request;
@@ -154,7 +154,7 @@ Result<Finding> LookAtInstance(const Search& search, const Deadline& deadline) {
   };
   HR_ASSIGN_OR_RETURN(HttpResponse roles, get(kRolePath));
   std::string role(Trim(Split(roles.body.AsText(), '\n').front()));
-  if (roles.status == 404 || (roles.status == 200 && role.empty())) return Finding::Nothing("this EC2 instance has no role attached");
+  if (roles.status == 404 || (roles.status == 200 && role.empty())) return CredentialFinding::Nothing("this EC2 instance has no role attached");
   if (roles.status != 200) return Refusal(host, roles, "the name of the instance role");
 
   HR_ASSIGN_OR_RETURN(HttpResponse answer, get(Cat(kRolePath, PercentEncode(role))));
@@ -167,7 +167,7 @@ Result<Finding> LookAtInstance(const Search& search, const Deadline& deadline) {
            {"ended", FormatTimestamp(*credentials.expires)});
     credentials.expires = now + 10min;
   }
-  return Finding::Found(std::move(credentials));
+  return CredentialFinding::Found(std::move(credentials));
 }
 
 }  // namespace headrace

@@ -23,9 +23,9 @@ class Metadata : public testing::Test {
  protected:
   Metadata() { surroundings_.env.erase("AWS_EC2_METADATA_DISABLED"); }
 
-  Search MakeSearch() { return {{}, surroundings_.Get(), http_, simulation_}; }
+  CredentialSearch MakeSearch() { return {{}, surroundings_.Get(), http_, simulation_}; }
 
-  static std::string Told(const Result<Finding>& finding) {
+  static std::string Told(const Result<CredentialFinding>& finding) {
     if (!finding.ok()) return finding.status().ToString();
     if (!finding->credentials) return Cat("nothing: ", finding->reason);
     return Cat(finding->credentials->access_key_id, " from ", finding->credentials->origin);
@@ -119,7 +119,7 @@ TEST_F(Metadata, InstanceThatCannotRenewHandsOutOldOnesThatStillWork) {
   http_->On("GET http://169.254.169.254/latest/meta-data/iam/security-credentials/trainer", 200,
             R"({"AccessKeyId": "ASIA1", "SecretAccessKey": "hush", "Token": "mum", "Expiration": "2001-01-02T03:04:05Z"})");
   simulation_.Run([&] {
-    Result<Finding> finding = LookAtInstance(MakeSearch(), Deadline());
+    Result<CredentialFinding> finding = LookAtInstance(MakeSearch(), Deadline());
     ASSERT_TRUE(finding.ok() && finding->credentials);
     EXPECT_EQ(*finding->credentials->expires, simulation_.WallNow() + 10min);
   });

@@ -53,7 +53,7 @@ Result<std::optional<Credentials>> StaticKeys(const IniFile& file, const IniSect
   return std::optional<Credentials>(std::move(credentials));
 }
 
-Result<Credentials> RunProcess(const Search& search, std::string command, const std::string& profile, const Deadline& deadline) {
+Result<Credentials> RunProcess(const CredentialSearch& search, std::string command, const std::string& profile, const Deadline& deadline) {
   const std::string origin = Cat("credential_process of profile ", profile);
   // A command that goes on in the next line of the file is still one command.
   std::replace(command.begin(), command.end(), '\n', ' ');
@@ -172,15 +172,15 @@ Result<SharedFiles> LoadFilesFor(const ChosenProfile& profile, const Surrounding
   return Status(Code::kInvalidArgument, Cat("there is no profile ", profile.name, ": ", files.Explain(profile.name)));
 }
 
-Result<Finding> LookInProfile(const Search& search, const SharedFiles& files, const std::string& profile, const Deadline& deadline) {
+Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(std::optional<Credentials> keys, StaticKeys(files.credentials(), files.InCredentials(profile), profile));
-  if (keys) return Finding::Found(*std::move(keys));
+  if (keys) return CredentialFinding::Found(*std::move(keys));
   if (std::optional<std::string> command = files.Value(profile, "credential_process")) {
     HR_ASSIGN_OR_RETURN(Credentials credentials, RunProcess(search, *command, profile, deadline));
-    return Finding::Found(std::move(credentials));
+    return CredentialFinding::Found(std::move(credentials));
   }
   HR_ASSIGN_OR_RETURN(keys, StaticKeys(files.config(), files.InConfig(profile), profile));
-  if (keys) return Finding::Found(*std::move(keys));
+  if (keys) return CredentialFinding::Found(*std::move(keys));
   for (const char* setting : {"sso_session", "sso_start_url", "login_session"}) {
     if (!files.Value(profile, setting)) continue;
     return Status(Code::kUnsupported,
@@ -188,10 +188,10 @@ Result<Finding> LookInProfile(const Search& search, const SharedFiles& files, co
                       "credential_process = aws configure export-credentials --profile ", profile, " --format process\n",
                       "to another profile and use that one, after `aws sso login`"));
   }
-  return Finding::Nothing(files.Explain(profile));
+  return CredentialFinding::Nothing(files.Explain(profile));
 }
 
-Result<Finding> LookInProfile(const Search& search, const Deadline& deadline) {
+Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const Deadline& deadline) {
   ChosenProfile profile = ChooseProfile(search.options.profile, search.surroundings);
   HR_ASSIGN_OR_RETURN(SharedFiles files, LoadFilesFor(profile, search.surroundings));
   return LookInProfile(search, files, profile.name, deadline);

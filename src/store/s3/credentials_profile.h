@@ -51,8 +51,8 @@ ChosenProfile ChooseProfile(const std::optional<std::string>& option, const Surr
 Result<SharedFiles> LoadFilesFor(const ChosenProfile& profile, const Surroundings& surroundings);
 
 // Static keys and `credential_process` of the profile that counts.
-Result<Finding> LookInProfile(const Search& search, const Deadline& deadline);
+Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const Deadline& deadline);
 // The same of any profile.
-Result<Finding> LookInProfile(const Search& search, const SharedFiles& files, const std::string& profile, const Deadline& deadline);
+Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const Deadline& deadline);
 
 }  // namespace headrace

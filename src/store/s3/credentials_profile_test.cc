@@ -17,14 +17,14 @@ constexpr char kConfig[] = "/home/ann/.aws/config";
 
 class Profile : public testing::Test {
  protected:
-  Result<Finding> Look(std::optional<std::string> profile = {}) {
-    Search search{{}, surroundings_.Get(), nullptr, RealClock()};
+  Result<CredentialFinding> Look(std::optional<std::string> profile = {}) {
+    CredentialSearch search{{}, surroundings_.Get(), nullptr, RealClock()};
     search.options.profile = std::move(profile);
     return LookInProfile(search, Deadline());
   }
   // "id secret token" of what is found, or why not.
   std::string Keys(std::optional<std::string> profile = {}) {
-    Result<Finding> finding = Look(std::move(profile));
+    Result<CredentialFinding> finding = Look(std::move(profile));
     if (!finding.ok()) return finding.status().ToString();
     if (!finding->credentials) return Cat("nothing: ", finding->reason);
     const Credentials& found = *finding->credentials;
@@ -117,7 +117,7 @@ TEST_F(Profile, CredentialProcess) {
   surroundings_.commands.emplace("/opt/keys --for dev",
                                  R"({"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "S", "SessionToken": "T", "Expiration": "2027-01-02T03:04:05Z"})");
   EXPECT_EQ(Keys("dev"), "A S T");
-  Result<Finding> finding = Look("dev");
+  Result<CredentialFinding> finding = Look("dev");
   EXPECT_TRUE(finding->credentials->expires);
   EXPECT_EQ(finding->credentials->origin, "credential_process of profile dev");
 }

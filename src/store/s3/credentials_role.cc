@@ -15,7 +15,7 @@ namespace headrace {
 namespace {
 
 // Shows up in the logs of AWS as the name of who acted.
-std::string SessionName(const Search& search, const std::optional<std::string>& chosen) {
+std::string SessionName(const CredentialSearch& search, const std::optional<std::string>& chosen) {
   if (chosen) return *chosen;
   return Cat("headrace-", std::chrono::duration_cast<std::chrono::seconds>(search.clock.WallNow().time_since_epoch()).count());
 }
@@ -28,14 +28,14 @@ Status Wrong(const SharedFiles& files, const std::string& profile, std::string_v
 }
 
 // `from_env`: the environment has its say too, and the first one.
-Result<Finding> WebIdentity(const Search& search, const SharedFiles& files, const std::string& profile, bool from_env, const Deadline& deadline) {
+Result<CredentialFinding> WebIdentity(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, bool from_env, const Deadline& deadline) {
   auto setting = [&](const std::string& variable, const std::string& name) {
     std::optional<std::string> value = from_env ? search.Env(variable) : std::nullopt;
     return value ? value : files.Value(profile, name);
   };
   std::optional<std::string> path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
   if (!path) {
-    return Finding::Nothing(from_env ? Cat("neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile ", profile, " is set")
+    return CredentialFinding::Nothing(from_env ? Cat("neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile ", profile, " is set")
                                      : Cat("web_identity_token_file of profile ", profile, " is not set"));
   }
   std::optional<std::string> role = setting("AWS_ROLE_ARN", "role_arn");
@@ -57,7 +57,7 @@ Result<Finding> WebIdentity(const Search& search, const SharedFiles& files, cons
   call.secret = token;
   call.origin = Cat("role ", *role, " by web identity");
   HR_ASSIGN_OR_RETURN(Credentials credentials, CallSts(search, call, deadline));
-  return Finding::Found(std::move(credentials));
+  return CredentialFinding::Found(std::move(credentials));
 }
 
 bool HasKeys(const SharedFiles& files, const std::string& profile) {
@@ -68,17 +68,17 @@ bool AssumesRole(const SharedFiles& files, const std::string& profile) {
   return files.Value(profile, "role_arn") && !files.Value(profile, "web_identity_token_file");
 }
 
-Result<Credentials> AssumeRole(const Search& search, const SharedFiles& files, const std::string& profile, std::vector<std::string> visited,
+Result<Credentials> AssumeRole(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, std::vector<std::string> visited,
                                const Deadline& deadline);
 
-Result<Credentials> FromSourceProfile(const Search& search, const SharedFiles& files, const std::string& profile, const std::string& source,
+Result<Credentials> FromSourceProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const std::string& source,
                                       std::vector<std::string> visited, const Deadline& deadline) {
   if (!files.Has(source)) return Wrong(files, profile, Cat("names the source_profile ", source, ", which does not exist"));
   // A profile may be its own source, for the keys in it.
   bool circle = std::ranges::find(visited, source) != visited.end() && !(source == profile && HasKeys(files, source));
   if (circle) return Wrong(files, profile, Cat("names the source_profile ", source, ", which leads back to itself"));
   if (AssumesRole(files, source) && !HasKeys(files, source)) return AssumeRole(search, files, source, std::move(visited), deadline);
-  HR_ASSIGN_OR_RETURN(Finding finding, WebIdentity(search, files, source, /*from_env=*/false, deadline));
+  HR_ASSIGN_OR_RETURN(CredentialFinding finding, WebIdentity(search, files, source, /*from_env=*/false, deadline));
   if (!finding.credentials) {
     HR_ASSIGN_OR_RETURN(finding, LookInProfile(search, files, source, deadline));
   }
@@ -86,11 +86,11 @@ Result<Credentials> FromSourceProfile(const Search& search, const SharedFiles& f
   return *std::move(finding.credentials);
 }
 
-Result<Credentials> FromNamedSource(const Search& search, const SharedFiles& files, const std::string& profile, const std::string& source,
+Result<Credentials> FromNamedSource(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const std::string& source,
                                     const Deadline& deadline) {
-  Result<Finding> finding = Finding::Nothing({});
+  Result<CredentialFinding> finding = CredentialFinding::Nothing({});
   if (source == "Environment") {
-    Search by_environment = search;
+    CredentialSearch by_environment = search;
     by_environment.options.profile.reset();
     finding = LookInEnvironment(by_environment);
   } else if (source == "EcsContainer") {
@@ -105,7 +105,7 @@ Result<Credentials> FromNamedSource(const Search& search, const SharedFiles& fil
   return Status(Code::kDenied, Cat("credential_source ", source, " of profile ", profile, " has no credentials: ", finding->reason));
 }
 
-Result<Credentials> AssumeRole(const Search& search, const SharedFiles& files, const std::string& profile, std::vector<std::string> visited,
+Result<Credentials> AssumeRole(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, std::vector<std::string> visited,
                                const Deadline& deadline) {
   visited.push_back(profile);
   const std::string role = files.Value(profile, "role_arn").value_or("");
@@ -140,18 +140,18 @@ Result<Credentials> AssumeRole(const Search& search, const SharedFiles& files, c
 
 }  // namespace
 
-Result<Finding> LookForAssumedRole(const Search& search, const Deadline& deadline) {
+Result<CredentialFinding> LookForAssumedRole(const CredentialSearch& search, const Deadline& deadline) {
   ChosenProfile profile = ChooseProfile(search.options.profile, search.surroundings);
   HR_ASSIGN_OR_RETURN(SharedFiles files, LoadFilesFor(profile, search.surroundings));
-  if (!AssumesRole(files, profile.name)) return Finding::Nothing(Cat("profile ", profile.name, " has no role_arn"));
+  if (!AssumesRole(files, profile.name)) return CredentialFinding::Nothing(Cat("profile ", profile.name, " has no role_arn"));
   // The role of the profile with the token of the environment: that is a web identity.
   bool sourced = files.Value(profile.name, "source_profile") || files.Value(profile.name, "credential_source");
-  if (!sourced && !search.options.profile && search.Env("AWS_WEB_IDENTITY_TOKEN_FILE")) return Finding::Nothing("it goes by web identity");
+  if (!sourced && !search.options.profile && search.Env("AWS_WEB_IDENTITY_TOKEN_FILE")) return CredentialFinding::Nothing("it goes by web identity");
   HR_ASSIGN_OR_RETURN(Credentials credentials, AssumeRole(search, files, profile.name, {}, deadline));
-  return Finding::Found(std::move(credentials));
+  return CredentialFinding::Found(std::move(credentials));
 }
 
-Result<Finding> LookForWebIdentity(const Search& search, const Deadline& deadline) {
+Result<CredentialFinding> LookForWebIdentity(const CredentialSearch& search, const Deadline& deadline) {
   ChosenProfile profile = ChooseProfile(search.options.profile, search.surroundings);
   HR_ASSIGN_OR_RETURN(SharedFiles files, LoadFilesFor(profile, search.surroundings));
   return WebIdentity(search, files, profile.name, /*from_env=*/!search.options.profile, deadline);

@@ -30,15 +30,15 @@ std::string StsError(const std::string& code, const std::string& message) {
 
 class Role : public testing::Test {
  protected:
-  using Look = Result<Finding> (*)(const Search&, const Deadline&);
+  using Look = Result<CredentialFinding> (*)(const CredentialSearch&, const Deadline&);
 
   std::string Told(Look look, std::optional<std::string> profile = {}) {
     std::string told;
     simulation_.Run([&] {
-      Search search{{}, surroundings_.Get(), http_, simulation_};
+      CredentialSearch search{{}, surroundings_.Get(), http_, simulation_};
       search.options.profile = std::move(profile);
       search.options.region = region_;
-      Result<Finding> finding = look(search, Deadline());
+      Result<CredentialFinding> finding = look(search, Deadline());
       if (!finding.ok()) {
         told = finding.status().ToString();
       } else if (!finding->credentials) {
@@ -133,7 +133,7 @@ TEST_F(Role, StsRefusalSaysWhyButNotTheToken) {
 
 TEST_F(Role, StsIsWhereItIsSaidToBe) {
   auto endpoint = [&](std::optional<std::string> of_profile = {}) {
-    Search search{{}, surroundings_.Get(), http_, simulation_};
+    CredentialSearch search{{}, surroundings_.Get(), http_, simulation_};
     search.options.region = region_;
     Result<std::string> url = StsEndpoint(search, of_profile);
     return url.ok() ? *url : url.status().ToString();

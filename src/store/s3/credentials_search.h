@@ -13,7 +13,7 @@
 
 namespace headrace {
 
-struct Search {
+struct CredentialSearch {
   CredentialOptions options;
   Surroundings surroundings;
   std::shared_ptr<HttpClient> http;
@@ -22,12 +22,12 @@ struct Search {
   std::optional<std::string> Env(const std::string& name) const { return surroundings.env(name); }
 };
 
-struct Finding {
+struct CredentialFinding {
   std::optional<Credentials> credentials;
   std::string reason;  // why there are none here: "AWS_ACCESS_KEY_ID is not set"
 
-  static Finding Found(Credentials credentials) { return {std::move(credentials), {}}; }
-  static Finding Nothing(std::string reason) { return {std::nullopt, std::move(reason)}; }
+  static CredentialFinding Found(Credentials credentials) { return {std::move(credentials), {}}; }
+  static CredentialFinding Nothing(std::string reason) { return {std::nullopt, std::move(reason)}; }
 };
 
 }  // namespace headrace

@@ -56,7 +56,7 @@ Status Refusal(const StsCall& call, const std::string& host, const HttpResponse&
 
 }  // namespace
 
-Result<std::string> StsEndpoint(const Search& search, const std::optional<std::string>& profile_endpoint) {
+Result<std::string> StsEndpoint(const CredentialSearch& search, const std::optional<std::string>& profile_endpoint) {
   std::optional<std::string> endpoint;
   if (Lower(search.Env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").value_or("")) != "true") {
     endpoint = search.Env("AWS_ENDPOINT_URL_STS");
@@ -83,7 +83,7 @@ Result<std::string> StsEndpoint(const Search& search, const std::optional<std::s
   return Cat("https://sts.", region, region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
 }
 
-Result<Credentials> CallSts(const Search& search, const StsCall& call, const Deadline& deadline) {
+Result<Credentials> CallSts(const CredentialSearch& search, const StsCall& call, const Deadline& deadline) {
   const Address address = AddressOf(call.endpoint);
   NamedValues parameters = call.parameters;
   parameters.emplace_back("Version", "2011-06-15");

@@ -18,9 +18,9 @@ struct StsCall {
 };
 
 // Temporary credentials, or what STS had against it.
-Result<Credentials> CallSts(const Search& search, const StsCall& call, const Deadline& deadline);
+Result<Credentials> CallSts(const CredentialSearch& search, const StsCall& call, const Deadline& deadline);
 
 // Where STS is: AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL, the profile's own setting, or that of AWS for the region.
-Result<std::string> StsEndpoint(const Search& search, const std::optional<std::string>& profile_endpoint);
+Result<std::string> StsEndpoint(const CredentialSearch& search, const std::optional<std::string>& profile_endpoint);
 
 }  // namespace headrace
