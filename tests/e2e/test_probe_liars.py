@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from types import ModuleType
-from typing import Any
-
+import liar_server
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def load_liar_server() -> ModuleType:
-    path = Path(__file__).with_name("liar_server.py")
-    spec = importlib.util.spec_from_file_location("liar_server", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["liar_server"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-liar_server = load_liar_server()
+from calls import Done, Headrace
 
 # The property that shows each lie, and words of the reason that a person reads.
 REASONS = {
@@ -43,39 +20,10 @@ REASONS = {
 }
 
 
-def headrace() -> Path:
-    """The command under test; HEADRACE_BIN says where it is if not in the venv."""
-    path = Path(os.environ.get("HEADRACE_BIN", ROOT / ".venv" / "bin" / "headrace"))
-    if not path.exists():
-        pytest.fail(f"there is no {path}: `make build` installs it, HEADRACE_BIN names another")
-    return path
-
-
-def probe(endpoint: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, the report, and what was said to people."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "HEADRACE_PROGRESS": "0",
-    }
-    uri = f"s3://headrace-test/some/prefix?endpoint={endpoint}"
-    done = subprocess.run(
-        [headrace(), "probe", uri, "--json", "--rounds", "5"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.stdout.strip(), f"no report; status {done.returncode}: {done.stderr}"
-    return done.returncode, json.loads(done.stdout), done.stderr
-
-
-def checks(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {check["name"]: check for check in report["checks"]}
+def probe(headrace: Headrace, server: liar_server.LiarServer) -> Done:
+    uri = f"s3://{server.bucket}/some/prefix?endpoint={server.endpoint}"
+    credentials = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+    return headrace("probe", uri, "--json", "--rounds", "5", env=credentials, timeout=300)
 
 
 def test_every_lie_has_its_reason() -> None:
@@ -83,30 +31,29 @@ def test_every_lie_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize("lie", REASONS)
-def test_a_liar_is_refused_with_its_own_reason(lie: str) -> None:
+def test_a_liar_is_refused_with_its_own_reason(lie: str, headrace: Headrace) -> None:
     name, words = REASONS[lie]
     with liar_server.running(lie) as server:
-        status, report, said = probe(server.endpoint)
-    assert status == 1
-    assert report["safe"] is False
-    broken = [check for check in report["checks"] if check["verdict"] == "failed"]
-    assert broken, f"{report} {said}"
-    assert broken[0]["name"] == name
+        done = probe(headrace, server)
+    assert done.status == 1, done
+    assert done.json["safe"] is False
+    broken = [check for check in done.json["checks"] if check["verdict"] == "failed"]
+    assert broken[0]["name"] == name, done
     assert words in broken[0]["seen"]
 
 
 @pytest.mark.parametrize("trouble", liar_server.HARMLESS)
-def test_a_store_that_merely_has_trouble_passes(trouble: str) -> None:
+def test_a_store_that_merely_has_trouble_passes(trouble: str, headrace: Headrace) -> None:
     with liar_server.running(trouble) as server:
-        status, report, said = probe(server.endpoint)
+        done = probe(headrace, server)
         left = sorted(server.objects.objects)
-    assert report["safe"] is True, f"{report} {said}"
-    assert status == 0
-    assert {check["verdict"] for check in checks(report).values()} == {"passed"}
+    assert done.status == 0, done
+    assert done.json["safe"] is True
+    assert {check["verdict"] for check in done.json["checks"]} == {"passed"}
     assert left == [], "it cleans up after itself"
 
 
-def test_a_liar_is_cleaned_up_as_well() -> None:
+def test_a_liar_is_cleaned_up_as_well(headrace: Headrace) -> None:
     with liar_server.running("lost-list-entries") as server:
-        probe(server.endpoint)
+        assert probe(headrace, server).status == 1
         assert sorted(server.objects.objects) == []
