@@ -76,12 +76,12 @@ TEST_F(LimitedStoreTest, NeverMoreAtOnceThanTheLimit) {
 TEST_F(LimitedStoreTest, SettlesJustBelowWhatTheStoreRefuses) {
   for (size_t start : {4u, 200u}) {
     LimitedStore store(busy_, {.start = start, .min = 1, .max = 256}, simulation_);
-    Load(store, 200, seconds(10));
+    Load(store, 80, seconds(2));
     EXPECT_GE(store.limit(), 30u) << "started at " << start;
     EXPECT_LE(store.limit(), 52u) << "started at " << start;
     busy_->served_ = busy_->refused_ = 0;
-    Load(store, 200, seconds(10));
-    EXPECT_GT(static_cast<double>(busy_->served_), 0.75 * 50 * 500) << "most of the capacity is used";
+    Load(store, 80, seconds(2));
+    EXPECT_GT(static_cast<double>(busy_->served_), 0.75 * 50 * 100) << "most of the capacity is used";
     EXPECT_LT(static_cast<double>(busy_->refused_), 0.01 * static_cast<double>(busy_->served_)) << "and little is refused";
   }
 }
@@ -89,10 +89,10 @@ TEST_F(LimitedStoreTest, SettlesJustBelowWhatTheStoreRefuses) {
 TEST_F(LimitedStoreTest, BacksOffWhenTheStoreHasLessAndRecoversWhenItHasMore) {
   LimitedStore store(busy_, {.start = 40, .min = 1, .max = 256}, simulation_);
   busy_->capacity_ = 5;
-  Load(store, 200, seconds(5));
+  Load(store, 100, seconds(2));
   EXPECT_LE(store.limit(), 6u);
   busy_->capacity_ = 100;
-  Load(store, 200, seconds(5));
+  Load(store, 100, seconds(3));
   EXPECT_GE(store.limit(), 60u);
 }
 

@@ -1,8 +1,8 @@
 #include "store/probe.h"
 
 #include <algorithm>
-#include <mutex>
 #include <map>
+#include <mutex>
 
 #include "base/text.h"
 #include "store/prefixed_store.h"
@@ -117,7 +117,7 @@ Status Explain(const ObjectStore& store, const Status& obstacle) {
 Status Try(const Property& property, ProbeRun& run, ProbeCheck& check) {
   HR_RETURN_IF_ERROR(run.deadline.Check(run.clock(), "probing"));
   Instant began = run.clock().Now();
-  Result<Finding> finding = property.check(run);
+  Result<ProbeFinding> finding = property.check(run);
   check.took = run.clock().Now() - began;
   if (finding.ok()) {
     check.verdict = finding->held ? ProbeCheck::kPassed : ProbeCheck::kFailed;

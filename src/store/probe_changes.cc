@@ -41,7 +41,7 @@ bool IsFinal(const Status& trouble) {
 }
 
 // Trials until `times` of them counted and held, or two were broken.
-Result<Finding> Repeat(ProbeRun& run, int times, std::string_view held, const TrialCheck& trial) {
+Result<ProbeFinding> Repeat(ProbeRun& run, int times, std::string_view held, const TrialCheck& trial) {
   Backoff backoff(std::chrono::milliseconds(20), std::chrono::seconds(2));
   Status trouble;
   bool suspicion = false;
@@ -59,12 +59,12 @@ Result<Finding> Repeat(ProbeRun& run, int times, std::string_view held, const Tr
     }
     ++counted;
     if (result.outcome == Trial::kHeld) continue;
-    if (suspicion) return Finding{false, std::move(result.seen)};
+    if (suspicion) return ProbeFinding{false, std::move(result.seen)};
     suspicion = true;
     times = counted + kTrialsAfterSuspicion;
   }
   if (counted == 0) return trouble;
-  return Finding{true, Cat(counted, counted == 1 ? " time: " : " times: ", held)};
+  return ProbeFinding{true, Cat(counted, counted == 1 ? " time: " : " times: ", held)};
 }
 
 Result<Trial> Broken(std::string seen) { return Trial{.outcome = Trial::kBroken, .seen = std::move(seen)}; }
@@ -91,7 +91,7 @@ Result<bool> IsThere(ProbeRun& run, const std::string& key) {
 
 }  // namespace
 
-Result<Finding> CheckReadAfterWrite(ProbeRun& run) {
+Result<ProbeFinding> CheckReadAfterWrite(ProbeRun& run) {
   constexpr size_t kReaders = 4;
   return Repeat(run, 10, "written, and seen at once by 4 readers", [&](const std::string& name) -> Result<Trial> {
     std::string key = Cat("write/", name);
@@ -112,7 +112,7 @@ Result<Finding> CheckReadAfterWrite(ProbeRun& run) {
   });
 }
 
-Result<Finding> CheckReadAfterReplace(ProbeRun& run) {
+Result<ProbeFinding> CheckReadAfterReplace(ProbeRun& run) {
   return Repeat(run, 5, "replaced twice, and the new bytes seen at once", [&](const std::string& name) -> Result<Trial> {
     std::string key = Cat("replace/", name);
     std::vector<Bytes> before;
@@ -129,7 +129,7 @@ Result<Finding> CheckReadAfterReplace(ProbeRun& run) {
   });
 }
 
-Result<Finding> CheckReadAfterDelete(ProbeRun& run) {
+Result<ProbeFinding> CheckReadAfterDelete(ProbeRun& run) {
   return Repeat(run, 5, "deleted, and gone at once; created again, and there", [&](const std::string& name) -> Result<Trial> {
     std::string key = Cat("delete/", name);
     for (std::string_view life : {"first", "second"}) {
@@ -144,7 +144,7 @@ Result<Finding> CheckReadAfterDelete(ProbeRun& run) {
   });
 }
 
-Result<Finding> CheckDeletes(ProbeRun& run) {
+Result<ProbeFinding> CheckDeletes(ProbeRun& run) {
   constexpr size_t kKept = 10, kDeleted = 30;
   return Repeat(run, 1, "30 keys deleted in one request, 10 others stayed", [&](const std::string& name) -> Result<Trial> {
     std::string folder = Cat("deletes/", name, "/");

@@ -1,6 +1,7 @@
 #include "store/probe_checks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "base/size.h"
@@ -12,7 +13,12 @@ namespace {
 
 Bytes RandomBytes(Random& random, size_t size) {
   Buffer buffer(size);
-  for (std::byte& byte : buffer.span()) byte = std::byte(random.Next() >> 56);
+  for (std::span<std::byte> left = buffer.span(); !left.empty();) {
+    uint64_t word = random.Next();
+    size_t count = std::min(sizeof(word), left.size());
+    std::memcpy(left.data(), &word, count);
+    left = left.subspan(count);
+  }
   return std::move(buffer).Freeze();
 }
 
@@ -39,8 +45,10 @@ std::string Unique(Random& random, std::string_view what) { return Cat(what, " "
 std::string Difference(const Bytes& written, const std::optional<Object>& got) {
   if (!got) return "it was not found";
   if (got->bytes.size() != written.size()) return Cat(got->bytes.size(), " bytes came back instead of ", written.size());
-  auto [ours, theirs] = std::ranges::mismatch(written.span(), got->bytes.span());
-  if (ours != written.span().end()) return Cat("byte ", ours - written.span().begin(), " came back wrong");
+  if (!(written == got->bytes)) {
+    auto [ours, theirs] = std::ranges::mismatch(written.span(), got->bytes.span());
+    return Cat("byte ", ours - written.span().begin(), " came back wrong");
+  }
   if (got->size != written.size()) return Cat("its size was said to be ", got->size, " instead of ", written.size());
   return "";
 }
@@ -50,7 +58,7 @@ Result<std::string> ReadBack(ProbeRun& run, const std::string& key, const Bytes&
   return Difference(written, got);
 }
 
-Result<Finding> CheckBytes(ProbeRun& run) {
+Result<ProbeFinding> CheckBytes(ProbeRun& run) {
   const std::vector<size_t> sizes = {0, 1, 256, 65'537, run.options.large_bytes};
   for (size_t size : sizes) {
     Bytes written = RandomBytes(run.random, size);
@@ -67,13 +75,13 @@ Result<Finding> CheckBytes(ProbeRun& run) {
       HR_ASSIGN_OR_RETURN(wrong, ReadBack(run, key, written, {.into = memory}));
     }
     if (!wrong.empty())
-      return Finding{false, Cat("the store did not keep an object of ", FormatSize(static_cast<double>(size)), ": ", wrong)};
+      return ProbeFinding{false, Cat("the store did not keep an object of ", FormatSize(static_cast<double>(size)), ": ", wrong)};
   }
-  return Finding{true,
-                 Cat(sizes.size(), " sizes from 0 B to ", FormatSize(static_cast<double>(sizes.back())), ", all byte values")};
+  return ProbeFinding{
+      true, Cat(sizes.size(), " sizes from 0 B to ", FormatSize(static_cast<double>(sizes.back())), ", all byte values")};
 }
 
-Result<Finding> CheckRanges(ProbeRun& run) {
+Result<ProbeFinding> CheckRanges(ProbeRun& run) {
   constexpr uint64_t kSize = 100'000;
   const Bytes whole = RandomBytes(run.random, kSize);
   HR_RETURN_IF_ERROR(CreateNew(run, "ranges/object", Body(whole)));
@@ -93,15 +101,15 @@ Result<Finding> CheckRanges(ProbeRun& run) {
       std::string wrong = Difference(whole.Slice(offset, count), got);
       if (wrong.empty() && size != kSize) wrong = Cat("the object's size was said to be ", size);
       if (!wrong.empty()) {
-        return Finding{false, Cat("the store did not answer a range exactly: of an object of ", kSize, " bytes, asked for ",
-                                  range.ToString(), ", ", wrong)};
+        return ProbeFinding{false, Cat("the store did not answer a range exactly: of an object of ", kSize, " bytes, asked for ",
+                                       range.ToString(), ", ", wrong)};
       }
     }
   }
-  return Finding{true, Cat(ranges.size(), " ranges: inside, at both ends, from the end, past the end")};
+  return ProbeFinding{true, Cat(ranges.size(), " ranges: inside, at both ends, from the end, past the end")};
 }
 
-Result<Finding> CheckCreateTwice(ProbeRun& run) {
+Result<ProbeFinding> CheckCreateTwice(ProbeRun& run) {
   constexpr int kTimes = 5;
   for (int i = 0; i < kTimes; ++i) {
     run.Progress(i, kTimes);
@@ -112,17 +120,18 @@ Result<Finding> CheckCreateTwice(ProbeRun& run) {
     HR_ASSIGN_OR_RETURN(CreateResult again, CreateSurely(run, key, Body(second)));
     HR_ASSIGN_OR_RETURN(std::optional<Object> there, run.store.Get(key, run.deadline));
     if (there && there->bytes == second)
-      return Finding{false, "the store replaced an object although it was asked to create it only if absent"};
+      return ProbeFinding{false, "the store replaced an object although it was asked to create it only if absent"};
     if (again.kind == CreateResult::kCreated)
-      return Finding{false, "the store told a second creator of the same key that it had created it"};
+      return ProbeFinding{false, "the store told a second creator of the same key that it had created it"};
     std::string wrong = Difference(first, there);
-    if (!wrong.empty()) return Finding{false, Cat("the store did not keep the first creator's bytes: ", wrong)};
-    if (!(again.winner == first)) return Finding{false, "the store showed the second creator other bytes than the first one's"};
+    if (!wrong.empty()) return ProbeFinding{false, Cat("the store did not keep the first creator's bytes: ", wrong)};
+    if (!(again.winner == first))
+      return ProbeFinding{false, "the store showed the second creator other bytes than the first one's"};
   }
-  return Finding{true, Cat(kTimes, " keys, the second refused each time")};
+  return ProbeFinding{true, Cat(kTimes, " keys, the second refused each time")};
 }
 
-Result<Finding> CheckLists(ProbeRun& run) {
+Result<ProbeFinding> CheckLists(ProbeRun& run) {
   std::map<std::string, uint64_t> written;
   const auto count = static_cast<size_t>(run.options.listed);
   // Neighbours that a list must not show.
@@ -142,37 +151,37 @@ Result<Finding> CheckLists(ProbeRun& run) {
     do {
       HR_ASSIGN_OR_RETURN(ListPage page, run.store.List(options, run.deadline));
       if (page.entries.size() > options.limit) {
-        return Finding{false,
-                       Cat("the store listed ", page.entries.size(), " entries on a page that was limited to ", options.limit)};
+        return ProbeFinding{
+            false, Cat("the store listed ", page.entries.size(), " entries on a page that was limited to ", options.limit)};
       }
       for (const ListEntry& entry : page.entries) {
         auto known = written.find(entry.key);
         if (known == written.end())
-          return Finding{false, Cat("a list of \"list/\" shows \"", entry.key, "\", which does not belong there")};
+          return ProbeFinding{false, Cat("a list of \"list/\" shows \"", entry.key, "\", which does not belong there")};
         if (known->second != entry.size)
-          return Finding{false, Cat("a list gives ", entry.key, " ", entry.size, " bytes instead of ", known->second)};
-        if (missing.erase(entry.key) == 0) return Finding{false, Cat("a list shows ", entry.key, " twice")};
+          return ProbeFinding{false, Cat("a list gives ", entry.key, " ", entry.size, " bytes instead of ", known->second)};
+        if (missing.erase(entry.key) == 0) return ProbeFinding{false, Cat("a list shows ", entry.key, " twice")};
       }
       options.page = std::move(page.next);
       if (++pages > count + 10)
-        return Finding{false, Cat("a list of ", Count(written.size(), "object"), " does not end after ", pages, " pages")};
+        return ProbeFinding{false, Cat("a list of ", Count(written.size(), "object"), " does not end after ", pages, " pages")};
     } while (!options.page.empty());
     if (!missing.empty()) {
-      return Finding{false, Cat("a list right after the writes misses ", missing.size(), " of ", Count(written.size(), "object"),
-                                ", such as ", missing.begin()->first)};
+      return ProbeFinding{false, Cat("a list right after the writes misses ", missing.size(), " of ",
+                                     Count(written.size(), "object"), ", such as ", missing.begin()->first)};
     }
   }
   HR_ASSIGN_OR_RETURN(ListPage behind, run.store.List({.prefix = "list/", .start_after = "list/5"}, run.deadline));
   auto expected = static_cast<size_t>(std::ranges::count_if(written, [](const auto& entry) { return entry.first > "list/5"; }));
   if (behind.entries.size() != expected ||
       !std::ranges::all_of(behind.entries, [](const ListEntry& entry) { return entry.key > "list/5"; })) {
-    return Finding{false, Cat("a list that begins after a key shows ", behind.entries.size(), " entries instead of the ",
-                              expected, " behind it")};
+    return ProbeFinding{false, Cat("a list that begins after a key shows ", behind.entries.size(), " entries instead of the ",
+                                   expected, " behind it")};
   }
-  return Finding{true, Cat(Count(count, "object"), " in pages of ", run.options.page, ", right after they were written")};
+  return ProbeFinding{true, Cat(Count(count, "object"), " in pages of ", run.options.page, ", right after they were written")};
 }
 
-Result<Finding> CheckKeys(ProbeRun& run) {
+Result<ProbeFinding> CheckKeys(ProbeRun& run) {
   // Pairs that a careless encoder or decoder takes for each other.
   static constexpr std::array<std::string_view, 15> kNames = {"a=b",  "a+b",  "a b",  "a%20b",    "a%2Bb",
                                                               "a%b",  "a&b",  "a;b",  "a:b@c",    "a,b",
@@ -184,20 +193,21 @@ Result<Finding> CheckKeys(ProbeRun& run) {
     Result<CreateResult> created = CreateSurely(run, key, Body(bytes));
     if (!created.ok()) return created.status().Annotate(Cat("creating the key \"", key, "\""));
     if (created->kind != CreateResult::kCreated)
-      return Finding{false, Cat("the store takes the key \"", key, "\" for another one")};
+      return ProbeFinding{false, Cat("the store takes the key \"", key, "\" for another one")};
     written.emplace(key, bytes);
   }
   for (const auto& [key, bytes] : written) {
     HR_ASSIGN_OR_RETURN(std::string wrong, ReadBack(run, key, bytes));
-    if (!wrong.empty()) return Finding{false, Cat("the store mixes up the key \"", key, "\": ", wrong)};
+    if (!wrong.empty()) return ProbeFinding{false, Cat("the store mixes up the key \"", key, "\": ", wrong)};
   }
   HR_ASSIGN_OR_RETURN(std::vector<ListEntry> listed, ListAll(run.store, "keys/", run.deadline));
   for (const ListEntry& entry : listed) {
-    if (written.erase(entry.key) == 0) return Finding{false, Cat("a list shows the key \"", entry.key, "\", which nobody wrote")};
+    if (written.erase(entry.key) == 0)
+      return ProbeFinding{false, Cat("a list shows the key \"", entry.key, "\", which nobody wrote")};
   }
   if (!written.empty())
-    return Finding{false, Cat("a list does not show the key \"", written.begin()->first, "\" as it was written")};
-  return Finding{true, Cat(kNames.size(), " keys with = + % & ; space, letters beyond ASCII and others")};
+    return ProbeFinding{false, Cat("a list does not show the key \"", written.begin()->first, "\" as it was written")};
+  return ProbeFinding{true, Cat(kNames.size(), " keys with = + % & ; space, letters beyond ASCII and others")};
 }
 
 }  // namespace headrace

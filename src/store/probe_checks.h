@@ -29,7 +29,7 @@ struct ProbeRun {
   }
 };
 
-struct Finding {
+struct ProbeFinding {
   bool held;
   std::string seen;
 };
@@ -38,7 +38,7 @@ struct Property {
   std::string_view name;
   std::string_view title;
   std::string_view need;
-  Result<Finding> (*check)(ProbeRun& run);
+  Result<ProbeFinding> (*check)(ProbeRun& run);
 };
 
 // Text that nobody else writes, so that a reader knows whose bytes it has.
@@ -47,16 +47,16 @@ std::string Unique(Random& random, std::string_view what);
 std::string Difference(const Bytes& written, const std::optional<Object>& got);
 Result<std::string> ReadBack(ProbeRun& run, const std::string& key, const Bytes& written, const GetOptions& options = {});
 
-Result<Finding> CheckBytes(ProbeRun& run);
-Result<Finding> CheckRanges(ProbeRun& run);
-Result<Finding> CheckReadAfterWrite(ProbeRun& run);
-Result<Finding> CheckReadAfterReplace(ProbeRun& run);
-Result<Finding> CheckReadAfterDelete(ProbeRun& run);
-Result<Finding> CheckCreateTwice(ProbeRun& run);
-Result<Finding> CheckRace(ProbeRun& run);
-Result<Finding> CheckLists(ProbeRun& run);
-Result<Finding> CheckDeletes(ProbeRun& run);
-Result<Finding> CheckKeys(ProbeRun& run);
+Result<ProbeFinding> CheckBytes(ProbeRun& run);
+Result<ProbeFinding> CheckRanges(ProbeRun& run);
+Result<ProbeFinding> CheckReadAfterWrite(ProbeRun& run);
+Result<ProbeFinding> CheckReadAfterReplace(ProbeRun& run);
+Result<ProbeFinding> CheckReadAfterDelete(ProbeRun& run);
+Result<ProbeFinding> CheckCreateTwice(ProbeRun& run);
+Result<ProbeFinding> CheckRace(ProbeRun& run);
+Result<ProbeFinding> CheckLists(ProbeRun& run);
+Result<ProbeFinding> CheckDeletes(ProbeRun& run);
+Result<ProbeFinding> CheckKeys(ProbeRun& run);
 
 // clang-format off
 inline constexpr std::array kProperties = {

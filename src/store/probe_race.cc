@@ -62,7 +62,7 @@ std::string Judge(const std::vector<Racer>& racers, const std::optional<Object>&
 
 }  // namespace
 
-Result<Finding> CheckRace(ProbeRun& run) {
+Result<ProbeFinding> CheckRace(ProbeRun& run) {
   const int rounds = run.options.rounds;
   std::vector<Bytes> winners;
   for (int round = 1; round <= rounds; ++round) {
@@ -97,7 +97,7 @@ Result<Finding> CheckRace(ProbeRun& run) {
         if (racer.result->kind == CreateResult::kUnknown) return racer.result->reason;
       }
     }
-    if (std::string wrong = Judge(racers, *held); !wrong.empty()) return Finding{false, in_round(wrong)};
+    if (std::string wrong = Judge(racers, *held); !wrong.empty()) return ProbeFinding{false, in_round(wrong)};
     winners.push_back((*held)->bytes);
   }
   // A loser's bytes must not come up later either.
@@ -105,10 +105,11 @@ Result<Finding> CheckRace(ProbeRun& run) {
     auto held = run.store.Get(Cat("race/", round), run.deadline);
     if (!held.ok()) return held.status();
     if (!*held || !((*held)->bytes == winners[static_cast<size_t>(round - 1)])) {
-      return Finding{false, Cat("the store did not keep the winner's bytes after the race (race ", round, " of ", rounds, ")")};
+      return ProbeFinding{false,
+                          Cat("the store did not keep the winner's bytes after the race (race ", round, " of ", rounds, ")")};
     }
   }
-  return Finding{true, Cat(rounds, " races of ", run.options.racers, " creators: one winner each, and all saw its bytes")};
+  return ProbeFinding{true, Cat(rounds, " races of ", run.options.racers, " creators: one winner each, and all saw its bytes")};
 }
 
 }  // namespace headrace
