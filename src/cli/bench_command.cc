@@ -19,14 +19,16 @@ namespace {
 constexpr uint64_t kLeastSize = 1'000'000;
 
 uint64_t MemoryBytes() {
-  struct sysinfo info {};
+  struct sysinfo info{};
   return sysinfo(&info) == 0 ? static_cast<uint64_t>(info.totalram) * info.mem_unit : 0;
 }
 
 class BenchCommand final : public Command {
  public:
   std::string name() const override { return "bench"; }
-  std::string summary() const override { return "is this store fast enough? throughput, latency, commits a second, GPUs it feeds"; }
+  std::string summary() const override {
+    return "is this store fast enough? throughput, latency, commits a second, GPUs it feeds";
+  }
 
   void Declare(CLI::App& app) override {
     app.add_option("URI", uri_, "the store: s3://bucket/prefix, file:///path, a plain path")->required();
@@ -48,7 +50,8 @@ class BenchCommand final : public Command {
     HR_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(uri_));
     HR_RETURN_IF_ERROR(Reach(opened, stop));
     options_.into_own_memory = opened.uri.scheme != StoreUri::Scheme::kFile;
-    BenchReport report{.uri = opened.uri.ToString(), .measured = {}, .gpu_bytes_per_second = gpu_bytes_per_second_, .remarks = {}};
+    BenchReport report{
+        .uri = opened.uri.ToString(), .measured = {}, .gpu_bytes_per_second = gpu_bytes_per_second_, .remarks = {}};
     {
       Progress progress;
       report.measured = Measure(*opened.store, options_, SharedExecutor(), Random::FromEntropy(), stop,
@@ -64,7 +67,8 @@ class BenchCommand final : public Command {
     if (!report.remarks.empty()) console.Say("");
     console.Say(console.Bold(report.Sentence()));
     if (measured.damaged > 0) console.Complain("headrace bench", Status(Code::kCorrupt, report.Sentence()));
-    if (!measured.left_behind.empty()) console.Complain("headrace bench", Status(measured.removal_failure.code(), Leftovers(measured)));
+    if (!measured.left_behind.empty())
+      console.Complain("headrace bench", Status(measured.removal_failure.code(), Leftovers(measured)));
     return measured.damaged > 0 || !measured.left_behind.empty() ? kFailed : kDone;
   }
 
@@ -80,11 +84,14 @@ class BenchCommand final : public Command {
   std::vector<std::string> Remarks(const OpenedStore& opened, const MeasureReport& measured) const {
     std::vector<std::string> remarks;
     if (opened.uri.scheme == StoreUri::Scheme::kFile && measured.written_bytes < MemoryBytes()) {
-      remarks.push_back(fmt::format("reads came from the page cache: {} fit into the {} of memory here. --size {} measures the disk",
-                                    FormatSize(static_cast<double>(measured.written_bytes)), FormatSize(static_cast<double>(MemoryBytes())),
-                                    FormatSize(2 * static_cast<double>(MemoryBytes()))));
+      remarks.push_back(
+          fmt::format("reads came from the page cache: {} fit into the {} of memory here. --size {} measures the disk",
+                      FormatSize(static_cast<double>(measured.written_bytes)), FormatSize(static_cast<double>(MemoryBytes())),
+                      FormatSize(2 * static_cast<double>(MemoryBytes()))));
     }
-    if (opened.on_this_machine) remarks.push_back("the server runs on this machine: it shares its processors with the measurement, and there is no network between");
+    if (opened.on_this_machine)
+      remarks.push_back(
+          "the server runs on this machine: it shares its processors with the measurement, and there is no network between");
     return remarks;
   }
 

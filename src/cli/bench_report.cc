@@ -130,8 +130,8 @@ std::vector<std::string> BenchReport::TableLines(const Console& console) const {
 
 std::string BenchReport::Sentence() const {
   if (measured.damaged > 0) {
-    return fmt::format("do not train from this store: {} reads brought other bytes than were written, the first of them from {}", Grouped(static_cast<double>(measured.damaged)),
-                       measured.damaged_example);
+    return fmt::format("do not train from this store: {} reads brought other bytes than were written, the first of them from {}",
+                       Grouped(static_cast<double>(measured.damaged)), measured.damaged_example);
   }
   std::string sentence;
   const Phase& ranges = measured.phase(PhaseKind::kRangeReads);
@@ -176,8 +176,10 @@ nlohmann::json BenchReport::ToJson() const {
       {"sentence", Sentence()},
   };
   nlohmann::json latency = nlohmann::json::object();
-  const std::pair<const char*, PhaseKind> operations[] = {
-      {"create", PhaseKind::kCommits}, {"put", PhaseKind::kSmallWrites}, {"get", PhaseKind::kSmallReads}, {"list", PhaseKind::kLists}};
+  const std::pair<const char*, PhaseKind> operations[] = {{"create", PhaseKind::kCommits},
+                                                          {"put", PhaseKind::kSmallWrites},
+                                                          {"get", PhaseKind::kSmallReads},
+                                                          {"list", PhaseKind::kLists}};
   for (auto [name, kind] : operations) {
     if (const Phase& phase = measured.phase(kind); !phase.empty()) latency[name] = LatencyJson(phase.single());
   }
@@ -192,7 +194,8 @@ nlohmann::json BenchReport::ToJson() const {
     document["commits_per_second"] = phase.single().requests_per_second();
   }
   if (document.contains("range_read_bytes_per_second")) {
-    document["gpus"] = static_cast<uint64_t>(document["range_read_bytes_per_second"].get<double>() / static_cast<double>(gpu_bytes_per_second));
+    document["gpus"] =
+        static_cast<uint64_t>(document["range_read_bytes_per_second"].get<double>() / static_cast<double>(gpu_bytes_per_second));
   }
   return document;
 }

@@ -12,13 +12,20 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 Level At(size_t concurrency, uint64_t requests, uint64_t request_bytes) {
-  return {.concurrency = concurrency, .requests = requests, .bytes = requests * request_bytes, .time = 1s, .p50 = 1ms, .p90 = 2ms, .p99 = 3ms, .max = 4ms};
+  return {.concurrency = concurrency,
+          .requests = requests,
+          .bytes = requests * request_bytes,
+          .time = 1s,
+          .p50 = 1ms,
+          .p90 = 2ms,
+          .p99 = 3ms,
+          .max = 4ms};
 }
 
 BenchReport Report(uint64_t commits, uint64_t best_ranges) {
   BenchReport report{.uri = "s3://lake/a", .measured = {}, .gpu_bytes_per_second = 250'000'000, .remarks = {}};
-  for (PhaseKind kind : {PhaseKind::kCommits, PhaseKind::kSmallWrites, PhaseKind::kSmallReads, PhaseKind::kLists, PhaseKind::kLargeWrites,
-                         PhaseKind::kObjectReads, PhaseKind::kRangeReads}) {
+  for (PhaseKind kind : {PhaseKind::kCommits, PhaseKind::kSmallWrites, PhaseKind::kSmallReads, PhaseKind::kLists,
+                         PhaseKind::kLargeWrites, PhaseKind::kObjectReads, PhaseKind::kRangeReads}) {
     report.measured.phases.push_back({.kind = kind, .request_bytes = 1 << 20, .levels = {}, .end = Phase::End::kNotRun});
   }
   Phase& log = report.measured.phases[0];
@@ -33,14 +40,17 @@ BenchReport Report(uint64_t commits, uint64_t best_ranges) {
 TEST(BenchReport, TheSentenceSaysWhatTheStoreFeeds) {
   EXPECT_EQ(Report(14, 2650).Sentence(), "this store feeds 11 GPUs that each eat 250MB/s; 14 commits a second");
   EXPECT_EQ(Report(2000, 300).Sentence(), "this store feeds 1 GPU that eats 250MB/s; 2,000 commits a second");
-  EXPECT_EQ(Report(1, 100).Sentence(), "this store does not feed a GPU that eats 250MB/s: it brings 105MB/s; 1.0 commits a second");
+  EXPECT_EQ(Report(1, 100).Sentence(),
+            "this store does not feed a GPU that eats 250MB/s: it brings 105MB/s; 1.0 commits a second");
 }
 
 TEST(BenchReport, WrongBytesOutweighAllNumbers) {
   BenchReport report = Report(14, 2650);
   report.measured.damaged = 3;
   report.measured.damaged_example = "s3://lake/a/x, bytes=0-9";
-  EXPECT_EQ(report.Sentence(), "do not train from this store: 3 reads brought other bytes than were written, the first of them from s3://lake/a/x, bytes=0-9");
+  EXPECT_EQ(
+      report.Sentence(),
+      "do not train from this store: 3 reads brought other bytes than were written, the first of them from s3://lake/a/x, bytes=0-9");
 }
 
 TEST(BenchReport, WhatWasNotMeasuredIsSaid) {

@@ -39,10 +39,10 @@ Interrupts::Interrupts() {
     if (what == 's') source_.request_stop();
   });
   for (int number : kSignals) {
-    struct sigaction before {};
+    struct sigaction before{};
     sigaction(number, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;  // nohup, or a shell's background job: stay deaf
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = Handle;
     action.sa_flags = SA_RESTART;
     sigaction(number, &action, nullptr);

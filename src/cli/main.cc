@@ -59,7 +59,8 @@ Status WrongWords(const CLI::ParseError& error, const CLI::App& program, const C
     }
   } else if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
     message = fmt::format("{} is missing", error.what());
-    if (size_t end = message.find(" is required"); end != std::string::npos) message = fmt::format("{} is missing", message.substr(0, end));
+    if (size_t end = message.find(" is required"); end != std::string::npos)
+      message = fmt::format("{} is missing", message.substr(0, end));
   }
   return Status(Code::kInvalidArgument, message);
 }
@@ -68,7 +69,8 @@ int UnknownCommand(const Console& console, const Commands& commands, const std::
   std::vector<std::string> names;
   for (const auto& command : commands) names.push_back(command->name());
   for (const LaterCommand& later : LaterCommands()) names.emplace_back(later.name);
-  console.Fail("headrace", Status(Code::kInvalidArgument, fmt::format("there is no command \"{}\"{}", word, Suggestion(word, names))));
+  console.Fail("headrace",
+               Status(Code::kInvalidArgument, fmt::format("there is no command \"{}\"{}", word, Suggestion(word, names))));
   fmt::print(stderr, "\n{}", Help(commands));
   return kWrongWords;
 }

@@ -28,11 +28,15 @@ std::string_view VerdictName(ProbeCheck::Verdict verdict) {
 class ProbeCommand final : public Command {
  public:
   std::string name() const override { return "probe"; }
-  std::string summary() const override { return "is this store safe to commit to? one line for each property, exit 1 if one does not hold"; }
+  std::string summary() const override {
+    return "is this store safe to commit to? one line for each property, exit 1 if one does not hold";
+  }
 
   void Declare(CLI::App& app) override {
     app.add_option("URI", uri_, "the store: s3://bucket/prefix, file:///path, a plain path")->required();
-    app.add_option("--rounds", options_.rounds, "races of 32 creators for one object (20)")->type_name("N")->check(CLI::Range(1, 10'000));
+    app.add_option("--rounds", options_.rounds, "races of 32 creators for one object (20)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 10'000));
     AddDuration(app, "--timeout", timeout_, "when to give up (5m)");
     app.footer(
         "Writes some 40 MB in small objects below URI/headrace-probe-… and removes them again, also after Ctrl-C. A store that is slow or\n"
@@ -56,7 +60,8 @@ class ProbeCommand final : public Command {
         console.Say(Line(console, check));
         console.Flush();
       };
-      report = Probe(*opened.once, options_, Deadline::After(RealClock(), timeout_, stop), SharedExecutor(), Random::FromEntropy());
+      report =
+          Probe(*opened.once, options_, Deadline::After(RealClock(), timeout_, stop), SharedExecutor(), Random::FromEntropy());
     }
     if (stop.stop_requested()) return Stopped(report);
     if (console.json()) console.SayJson(ToJson(report));
@@ -72,13 +77,15 @@ class ProbeCommand final : public Command {
 
  private:
   static std::string Line(const Console& console, const ProbeCheck& check) {
-    static const size_t width = std::ranges::max(kProperties, {}, [](const Property& property) { return Width(property.title); }).title.size();
+    static const size_t width =
+        std::ranges::max(kProperties, {}, [](const Property& property) { return Width(property.title); }).title.size();
     return fmt::format("{} {}  {}  {}", console.Mark(check.verdict == ProbeCheck::kPassed), PadRight(check.title, width),
                        PadLeft(FormatDuration(check.took), 6), check.seen);
   }
 
   static std::string Sentence(const ProbeReport& report) {
-    if (const ProbeCheck* broken = report.broken()) return fmt::format("NOT SAFE to commit to: {}. {}", broken->seen, broken->need);
+    if (const ProbeCheck* broken = report.broken())
+      return fmt::format("NOT SAFE to commit to: {}. {}", broken->seen, broken->need);
     return fmt::format("safe: streams can be committed to {}", report.store);
   }
 

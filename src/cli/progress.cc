@@ -19,7 +19,7 @@ constexpr Duration kBetweenLines = std::chrono::seconds(5);
 constexpr size_t kBarCells = 20;
 
 size_t Columns() {
-  struct winsize size {};
+  struct winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 

@@ -34,8 +34,8 @@ struct PhasePlan {
 };
 
 constexpr PhasePlan kPlan[] = {
-    {PhaseKind::kCommits, 0.12, false},    {PhaseKind::kSmallWrites, 0.12, true}, {PhaseKind::kSmallReads, 0.08, true},
-    {PhaseKind::kLists, 0.04, false},      {PhaseKind::kLargeWrites, 0.22, true}, {PhaseKind::kObjectReads, 0.2, true},
+    {PhaseKind::kCommits, 0.12, false},   {PhaseKind::kSmallWrites, 0.12, true}, {PhaseKind::kSmallReads, 0.08, true},
+    {PhaseKind::kLists, 0.04, false},     {PhaseKind::kLargeWrites, 0.22, true}, {PhaseKind::kObjectReads, 0.2, true},
     {PhaseKind::kRangeReads, 0.22, true},
 };
 
@@ -55,7 +55,8 @@ class Measurement {
         deadline_(end_, std::move(stop)),
         watch_(watch),
         small_(seed_, options.small_bytes, options.small_bytes) {
-    for (const PhasePlan& plan : kPlan) report_.phases.push_back({.kind = plan.kind, .request_bytes = 0, .levels = {}, .end = End::kNotRun});
+    for (const PhasePlan& plan : kPlan)
+      report_.phases.push_back({.kind = plan.kind, .request_bytes = 0, .levels = {}, .end = End::kNotRun});
     auto small_budget = static_cast<uint64_t>(kSmallShare * static_cast<double>(options.size));
     small_objects_ = std::clamp<uint64_t>(small_budget / options.small_bytes, 2, kMostSmallObjects);
   }
@@ -112,7 +113,9 @@ class Measurement {
       uint64_t share = plan.rising ? std::max(allowed / kLevelsPlanned, 2 * concurrency) : allowed;
       level.requests = std::min({level.requests, share, allowed});
       level.request = [&](uint64_t number, size_t worker) { return Request(plan.kind, number, worker); };
-      level.watch = [&](const Level& so_far) { Watch({.phase = plan.kind, .removing = false, .so_far = so_far, .done = Done()}); };
+      level.watch = [&](const Level& so_far) {
+        Watch({.phase = plan.kind, .removing = false, .so_far = so_far, .done = Done()});
+      };
       LevelOutcome outcome = RunLevel(executor_, level);
       if (outcome.level.requests > 0) phase.levels.push_back(outcome.level);
       HR_RETURN_IF_ERROR(outcome.failure);
@@ -173,7 +176,8 @@ class Measurement {
     if (!written.ok()) return written.status();
     double per_second = static_cast<double>(least) / std::max(1e-9, std::chrono::duration<double>(clock_.Now() - began).count());
     double in_half_a_level = per_second * std::chrono::duration<double>(level_time).count() / 2;
-    auto wished = static_cast<uint64_t>(std::clamp<double>(in_half_a_level, static_cast<double>(least), static_cast<double>(most)));
+    auto wished =
+        static_cast<uint64_t>(std::clamp<double>(in_half_a_level, static_cast<double>(least), static_cast<double>(most)));
     large_.emplace(seed_, std::bit_floor(wished), options_.range_bytes);
     return {};
   }
@@ -221,7 +225,9 @@ class Measurement {
     HR_ASSIGN_OR_RETURN(CreateResult result, Create(store_, key, data.Content(object), deadline_, clock_, random));
     if (result.kind == CreateResult::kUnknown) return result.reason;
     if (result.kind == CreateResult::kLost) {
-      return Status(Code::kCorrupt, Cat(store_.Describe(key), " holds other bytes than the ones that were just written there; `headrace probe` says more"));
+      return Status(
+          Code::kCorrupt,
+          Cat(store_.Describe(key), " holds other bytes than the ones that were just written there; `headrace probe` says more"));
     }
     return data.object_bytes();
   }
@@ -248,7 +254,8 @@ class Measurement {
     return page.entries.size();
   }
 
-  Result<uint64_t> Read(std::string_view folder, uint64_t object, const MeasureData& data, uint64_t first_block, uint64_t blocks, size_t worker) {
+  Result<uint64_t> Read(std::string_view folder, uint64_t object, const MeasureData& data, uint64_t first_block, uint64_t blocks,
+                        size_t worker) {
     std::string key = KeyOf(folder, object);
     GetOptions get;
     if (blocks != data.blocks()) get.range = ByteRange::At(first_block * data.block_bytes(), data.block_bytes());
@@ -289,7 +296,8 @@ class Measurement {
     for (int round = 0; round < 2; ++round) {
       for (size_t at = 0; at < keys_.size(); at += kRemovedAtOnce) {
         size_t count = std::min(kRemovedAtOnce, keys_.size() - at);
-        if (Status removed = store_.Delete(std::span(keys_).subspan(at, count), deadline); !removed.ok()) report_.removal_failure = removed;
+        if (Status removed = store_.Delete(std::span(keys_).subspan(at, count), deadline); !removed.ok())
+          report_.removal_failure = removed;
       }
       Result<std::vector<ListEntry>> left = ListAll(store_, prefix_, deadline);
       if (!left.ok()) {
@@ -306,7 +314,8 @@ class Measurement {
       }
     }
     for (const std::string& key : keys_) report_.left_behind.push_back(store_.Describe(key));
-    if (report_.removal_failure.ok()) report_.removal_failure = Status(Code::kUnavailable, "they are still listed after having been removed");
+    if (report_.removal_failure.ok())
+      report_.removal_failure = Status(Code::kUnavailable, "they are still listed after having been removed");
   }
 
   ObjectStore& store_;

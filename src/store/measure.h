@@ -26,7 +26,7 @@ namespace headrace {
 
 struct MeasureOptions {
   Duration time = std::chrono::seconds(20);  // for everything but the removal
-  uint64_t size = 256'000'000;               // bytes written at the most, over all phases
+  uint64_t size = 256'000'000;  // bytes written at the most, over all phases
   uint64_t range_bytes = 1 << 20;
   uint64_t small_bytes = 16 << 10;  // about a manifest
   size_t max_concurrency = 128;
@@ -42,12 +42,12 @@ std::string_view PhaseName(PhaseKind kind);
 struct Phase {
   // Why there was no further level.
   enum class End {
-    kNotRun,       // the run ended before, or nothing was there to read
-    kFlat,         // more at once gained nothing
-    kTime,         // its share of the time was used up
-    kSize,         // the bytes that may be written were
+    kNotRun,  // the run ended before, or nothing was there to read
+    kFlat,  // more at once gained nothing
+    kTime,  // its share of the time was used up
+    kSize,  // the bytes that may be written were
     kConcurrency,  // still gaining at the most that was allowed
-    kSerial,       // there is only one level
+    kSerial,  // there is only one level
   };
 
   PhaseKind kind;
@@ -62,13 +62,13 @@ struct Phase {
 
 struct MeasureReport {
   std::vector<Phase> phases;  // one of each kind
-  Status failure;             // why it ended early; what came before is there
+  Status failure;  // why it ended early; what came before is there
   uint64_t written_bytes = 0;
   Duration elapsed{};
-  uint64_t damaged = 0;              // reads that brought other bytes than were written
-  std::string damaged_example;       // one of them: the object and the range
+  uint64_t damaged = 0;  // reads that brought other bytes than were written
+  std::string damaged_example;  // one of them: the object and the range
   std::vector<std::string> left_behind;  // objects that could not be removed
-  Status removal_failure;                // and why
+  Status removal_failure;  // and why
 
   const Phase& phase(PhaseKind kind) const { return phases[static_cast<size_t>(kind)]; }
 };

@@ -84,7 +84,8 @@ LevelOutcome RunLevel(Executor& executor, const LevelPlan& plan) {
     shared->signal->WaitUntil(lock, clock.Now() + kBetweenLooks);
     if (shared->running == 0 || !plan.watch) continue;
     lock.unlock();
-    Level so_far{.concurrency = plan.concurrency, .requests = shared->answered, .bytes = shared->bytes, .time = clock.Now() - begin};
+    Level so_far{
+        .concurrency = plan.concurrency, .requests = shared->answered, .bytes = shared->bytes, .time = clock.Now() - begin};
     plan.watch(so_far);
     lock.lock();
   }

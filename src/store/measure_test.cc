@@ -21,7 +21,11 @@ using ::testing::Not;
 class SteadyStore final : public StoreDecorator {
  public:
   SteadyStore(std::shared_ptr<ObjectStore> inner, Simulation& simulation, Duration latency, int width)
-      : StoreDecorator(std::move(inner)), simulation_(simulation), latency_(latency), free_(width), signal_(simulation.MakeSignal()) {}
+      : StoreDecorator(std::move(inner)),
+        simulation_(simulation),
+        latency_(latency),
+        free_(width),
+        signal_(simulation.MakeSignal()) {}
 
   using ObjectStore::Get;
   Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
@@ -154,7 +158,8 @@ TEST_F(Measured, GoesOnWhileItGains) {
 }
 
 TEST_F(Measured, StaysWithinItsTimeAndItsBytes) {
-  for (auto [time, size, latency] : {std::tuple{5s, 20'000'000ull, 20ms}, std::tuple{20s, 1'000'000ull, 50ms}, std::tuple{3s, 90'000'000ull, 300ms}}) {
+  for (auto [time, size, latency] :
+       {std::tuple{5s, 20'000'000ull, 20ms}, std::tuple{20s, 1'000'000ull, 50ms}, std::tuple{3s, 90'000'000ull, 300ms}}) {
     auto store = Steady(latency, 64);
     MeasureOptions options;
     options.time = time;

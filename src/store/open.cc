@@ -64,7 +64,8 @@ Result<Store> OpenS3(const StoreUri& uri, const StoreSettings& settings, const S
   if (!setup.config.unsigned_requests) {
     credentials = MakeCredentialChain(setup.credentials, surroundings, http, SharedExecutor());
   }
-  HR_ASSIGN_OR_RETURN(Store store, MakeS3Store(setup.config, std::move(credentials), std::move(http), SharedExecutor(), RealClock()));
+  HR_ASSIGN_OR_RETURN(Store store,
+                      MakeS3Store(setup.config, std::move(credentials), std::move(http), SharedExecutor(), RealClock()));
   std::string name = "s3://" + uri.name;
   store = Limited(Metered(std::move(store), name), name, settings);
   if (settings.hedge.value_or(true)) store = std::make_shared<HedgedStore>(std::move(store), HedgeOptions{}, SharedExecutor());

@@ -37,6 +37,7 @@ struct S3Setup {
 Result<S3Setup> ConfigureS3(const StoreUri& uri, const StoreSettings& settings, const Surroundings& surroundings);
 
 // `OpenStore` for a URI that was read already, in surroundings that are passed in.
-Result<std::shared_ptr<ObjectStore>> OpenStore(const StoreUri& uri, const StorageOptions& options, const Surroundings& surroundings);
+Result<std::shared_ptr<ObjectStore>> OpenStore(const StoreUri& uri, const StorageOptions& options,
+                                               const Surroundings& surroundings);
 
 }  // namespace headrace

@@ -32,7 +32,9 @@ struct FakeMachine {
       auto found = files.find(path);
       return found == files.end() ? std::optional<std::string>() : std::optional(found->second);
     };
-    surroundings.run = [](const std::string&, const Deadline&) -> Result<std::string> { return Status(Code::kDenied, "nothing runs here"); };
+    surroundings.run = [](const std::string&, const Deadline&) -> Result<std::string> {
+      return Status(Code::kDenied, "nothing runs here");
+    };
     return surroundings;
   }
 
@@ -83,9 +85,10 @@ TEST(ConfigureS3, TheNamedProfileIsAsked) {
 TEST(ConfigureS3, EveryOptionReachesTheStore) {
   FakeMachine machine;
   machine.variables["AWS_CA_BUNDLE"] = "/ca-of-environment.pem";
-  S3Setup setup = machine.Configure("s3://lake/runs/a?addressing=virtual&allow_http=true&requester_pays=true&express=false&connect_timeout=3s"
-                                    "&multipart_threshold=100MiB&part_size=10MiB",
-                                    {{"access_key_id", "k"}, {"secret_access_key", "s"}, {"session_token", "t"}});
+  S3Setup setup = machine.Configure(
+      "s3://lake/runs/a?addressing=virtual&allow_http=true&requester_pays=true&express=false&connect_timeout=3s"
+      "&multipart_threshold=100MiB&part_size=10MiB",
+      {{"access_key_id", "k"}, {"secret_access_key", "s"}, {"session_token", "t"}});
   EXPECT_EQ(setup.config.bucket, "lake");
   EXPECT_EQ(setup.config.prefix, "runs/a");
   EXPECT_EQ(setup.config.addressing, S3Config::Addressing::kVirtual);

@@ -43,15 +43,33 @@ constexpr StoreOption kOptions[] = {
 // What the same thing is called elsewhere: the AWS files, s3fs, pyarrow, object_store, boto3.
 const std::map<std::string_view, std::string_view>& OtherNames() {
   static const std::map<std::string_view, std::string_view> names = {
-      {"endpoint_url", "endpoint"},      {"endpoint_override", "endpoint"}, {"anonymous", "unsigned"},
-      {"anon", "unsigned"},              {"skip_signature", "unsigned"},    {"no_sign_request", "unsigned"},
-      {"key", "access_key_id"},          {"access_key", "access_key_id"},   {"secret", "secret_access_key"},
-      {"secret_key", "secret_access_key"}, {"token", "session_token"},      {"scheme", "endpoint"},
-      {"use_ssl", "allow_http"},         {"ca_bundle", "ca_file"},          {"verify", "ca_file"},
-      {"request_timeout", "timeout"},    {"read_timeout", "timeout"},       {"default_region", "region"},
-      {"region_name", "region"},         {"addressing_style", "addressing"}, {"virtual_hosted_style_request", "addressing"},
-      {"path_style", "addressing"},      {"force_path_style", "addressing"}, {"fsync", "sync"},
-      {"max_retries", "retries"},        {"max_concurrency", "concurrency"}, {"multipart_chunksize", "part_size"},
+      {"endpoint_url", "endpoint"},
+      {"endpoint_override", "endpoint"},
+      {"anonymous", "unsigned"},
+      {"anon", "unsigned"},
+      {"skip_signature", "unsigned"},
+      {"no_sign_request", "unsigned"},
+      {"key", "access_key_id"},
+      {"access_key", "access_key_id"},
+      {"secret", "secret_access_key"},
+      {"secret_key", "secret_access_key"},
+      {"token", "session_token"},
+      {"scheme", "endpoint"},
+      {"use_ssl", "allow_http"},
+      {"ca_bundle", "ca_file"},
+      {"verify", "ca_file"},
+      {"request_timeout", "timeout"},
+      {"read_timeout", "timeout"},
+      {"default_region", "region"},
+      {"region_name", "region"},
+      {"addressing_style", "addressing"},
+      {"virtual_hosted_style_request", "addressing"},
+      {"path_style", "addressing"},
+      {"force_path_style", "addressing"},
+      {"fsync", "sync"},
+      {"max_retries", "retries"},
+      {"max_concurrency", "concurrency"},
+      {"multipart_chunksize", "part_size"},
   };
   return names;
 }
@@ -81,8 +99,9 @@ struct Word {
 
   Status Wrong(std::string_view why) const {
     // A secret is not repeated, not even a wrong one.
-    return Status(Code::kInvalidArgument, option.secret ? Cat("the store's option \"", option.name, "\" ", why)
-                                                        : Cat("the store's option \"", option.name, "\" is \"", value, "\": ", why));
+    return Status(Code::kInvalidArgument, option.secret
+                                              ? Cat("the store's option \"", option.name, "\" ", why)
+                                              : Cat("the store's option \"", option.name, "\" is \"", value, "\": ", why));
   }
 
   Result<bool> Flag() const {
@@ -145,8 +164,12 @@ Status Apply(const Word& word, StoreSettings& settings) {
     return {};
   }
   const std::pair<std::string_view, std::optional<bool>*> flags[] = {
-      {"unsigned", &settings.unsigned_requests}, {"requester_pays", &settings.requester_pays}, {"allow_http", &settings.allow_http},
-      {"express", &settings.express},            {"hedge", &settings.hedge},                   {"sync", &settings.sync},
+      {"unsigned", &settings.unsigned_requests},
+      {"requester_pays", &settings.requester_pays},
+      {"allow_http", &settings.allow_http},
+      {"express", &settings.express},
+      {"hedge", &settings.hedge},
+      {"sync", &settings.sync},
   };
   for (auto [flag_name, target] : flags) {
     if (name == flag_name) return into(*target, word.Flag());
@@ -175,15 +198,21 @@ Status ApplyAll(const StoreUri& uri, const StorageOptions& options, bool from_ur
     if (option == nullptr) {
       return Status(Code::kInvalidArgument, Cat(uri.ToString(), ": a store has no option \"", name, "\"", Suggestion(name)));
     }
-    bool applies = uri.scheme == StoreUri::Scheme::kS3 ? option->s3 : uri.scheme == StoreUri::Scheme::kFile ? option->folder : false;
+    bool applies = uri.scheme == StoreUri::Scheme::kS3     ? option->s3
+                   : uri.scheme == StoreUri::Scheme::kFile ? option->folder
+                                                           : false;
     if (!applies) {
-      std::string_view kind = uri.scheme == StoreUri::Scheme::kS3 ? "an S3 bucket" : uri.scheme == StoreUri::Scheme::kFile ? "a folder" : "memory";
-      return Status(Code::kInvalidArgument, Cat(uri.ToString(), ": the option \"", name, "\" is not for ", kind, "; leave it out"));
+      std::string_view kind = uri.scheme == StoreUri::Scheme::kS3     ? "an S3 bucket"
+                              : uri.scheme == StoreUri::Scheme::kFile ? "a folder"
+                                                                      : "memory";
+      return Status(Code::kInvalidArgument,
+                    Cat(uri.ToString(), ": the option \"", name, "\" is not for ", kind, "; leave it out"));
     }
     if (option->secret && from_uri) {
       return Status(Code::kInvalidArgument,
                     Cat(uri.ToString(), ": \"", name, "\" does not belong into a URI, which ends up in logs; set AWS_",
-                        name == "session_token" ? "SESSION_TOKEN" : "SECRET_ACCESS_KEY", ", use a profile, or give it in the storage options"));
+                        name == "session_token" ? "SESSION_TOKEN" : "SECRET_ACCESS_KEY",
+                        ", use a profile, or give it in the storage options"));
     }
     if (Status applied = Apply({*option, value}, settings); !applied.ok()) return applied.Annotate(uri.ToString());
   }
@@ -208,7 +237,8 @@ Result<StoreSettings> ReadStoreSettings(const StoreUri& uri, const StorageOption
     return wrong(settings.access_key_id ? "access_key_id comes without secret_access_key; give both or none"
                                         : "secret_access_key comes without access_key_id; give both or none");
   }
-  if (settings.session_token && !settings.access_key_id) return wrong("session_token comes without access_key_id and secret_access_key");
+  if (settings.session_token && !settings.access_key_id)
+    return wrong("session_token comes without access_key_id and secret_access_key");
   if (settings.unsigned_requests.value_or(false) && (settings.access_key_id || settings.profile)) {
     return wrong("unsigned and credentials contradict each other; give one of them");
   }

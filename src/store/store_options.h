@@ -21,7 +21,7 @@ struct StoreOption {
 
   std::string_view name;
   Kind kind;
-  bool s3;      // s3:// has it
+  bool s3;  // s3:// has it
   bool folder;  // file:// has it
   bool secret;  // may not stand in a URI
   std::string_view meaning;

@@ -11,8 +11,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace std::chrono_literals;
 
-StoreUri S3(StorageOptions query = {}) { return {.scheme = StoreUri::Scheme::kS3, .name = "lake", .path = "a", .query = std::move(query)}; }
-StoreUri Folder(StorageOptions query = {}) { return {.scheme = StoreUri::Scheme::kFile, .name = "", .path = "/data", .query = std::move(query)}; }
+StoreUri S3(StorageOptions query = {}) {
+  return {.scheme = StoreUri::Scheme::kS3, .name = "lake", .path = "a", .query = std::move(query)};
+}
+StoreUri Folder(StorageOptions query = {}) {
+  return {.scheme = StoreUri::Scheme::kFile, .name = "", .path = "/data", .query = std::move(query)};
+}
 
 StoreSettings Read(const StoreUri& uri, const StorageOptions& options = {}) {
   Result<StoreSettings> settings = ReadStoreSettings(uri, options);
@@ -28,8 +32,14 @@ std::string Refused(const StoreUri& uri, const StorageOptions& options = {}) {
 }
 
 TEST(StoreOptions, ValuesComeInHumanUnits) {
-  StoreSettings settings = Read(S3({{"timeout", "500ms"}, {"connect_timeout", "3s"}, {"part_size", "8MiB"}, {"multipart_threshold", "1GB"},
-                                    {"concurrency", "32"}, {"retries", "0"}, {"addressing", "virtual"}, {"unsigned", "yes"}}));
+  StoreSettings settings = Read(S3({{"timeout", "500ms"},
+                                    {"connect_timeout", "3s"},
+                                    {"part_size", "8MiB"},
+                                    {"multipart_threshold", "1GB"},
+                                    {"concurrency", "32"},
+                                    {"retries", "0"},
+                                    {"addressing", "virtual"},
+                                    {"unsigned", "yes"}}));
   EXPECT_EQ(settings.timeout, 500ms);
   EXPECT_EQ(settings.connect_timeout, 3s);
   EXPECT_EQ(settings.part_size, 8u << 20);
@@ -54,12 +64,30 @@ TEST(StoreOptions, EveryRowOfTheTableIsReadAndChecked) {
     StoreUri uri = option.s3 ? S3() : Folder();
     std::string right, wrong;
     switch (option.kind) {
-      case Kind::kText: right = "x"; wrong = ""; break;
-      case Kind::kFlag: right = "false"; wrong = "maybe"; break;
-      case Kind::kSize: right = "64MiB"; wrong = "large"; break;
-      case Kind::kDuration: right = "20s"; wrong = "0s"; break;
-      case Kind::kCount: right = "7"; wrong = "-7"; break;
-      case Kind::kAddressing: right = "path"; wrong = "host"; break;
+      case Kind::kText:
+        right = "x";
+        wrong = "";
+        break;
+      case Kind::kFlag:
+        right = "false";
+        wrong = "maybe";
+        break;
+      case Kind::kSize:
+        right = "64MiB";
+        wrong = "large";
+        break;
+      case Kind::kDuration:
+        right = "20s";
+        wrong = "0s";
+        break;
+      case Kind::kCount:
+        right = "7";
+        wrong = "-7";
+        break;
+      case Kind::kAddressing:
+        right = "path";
+        wrong = "host";
+        break;
     }
     StorageOptions options = {{std::string(option.name), right}};
     if (option.name == "access_key_id" || option.name == "session_token") options["secret_access_key"] = "y";

@@ -27,9 +27,8 @@ std::optional<std::string> SchemeOf(std::string_view text) {
   size_t colon = text.find("://");
   if (colon == std::string_view::npos || colon == 0) return std::nullopt;
   std::string scheme = Lower(text.substr(0, colon));
-  bool letters = std::ranges::all_of(scheme, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
-  });
+  bool letters = std::ranges::all_of(
+      scheme, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'; });
   return letters ? std::optional(scheme) : std::nullopt;
 }
 
@@ -38,10 +37,12 @@ Status UnknownScheme(std::string_view uri, const std::string& scheme) {
     return Refuse(Code::kUnsupported, uri, Cat(scheme, ":// is not spoken here: ", hint));
   };
   if (scheme == "gs" || scheme == "gcs") {
-    return unsupported("reach Google Cloud Storage through its S3-compatible endpoint, s3://bucket?endpoint=https://storage.googleapis.com, with HMAC keys");
+    return unsupported(
+        "reach Google Cloud Storage through its S3-compatible endpoint, s3://bucket?endpoint=https://storage.googleapis.com, with HMAC keys");
   }
   if (scheme == "az" || scheme == "abfs" || scheme == "abfss" || scheme == "adl" || scheme == "wasb" || scheme == "wasbs") {
-    return unsupported("Azure has no S3-compatible endpoint of its own; put a gateway that has one before it, s3://bucket?endpoint=https://gateway");
+    return unsupported(
+        "Azure has no S3-compatible endpoint of its own; put a gateway that has one before it, s3://bucket?endpoint=https://gateway");
   }
   if (scheme == "http" || scheme == "https") {
     return unsupported(Cat("name the bucket and give the server as its endpoint, s3://bucket?endpoint=", scheme, "://host:port"));
@@ -56,7 +57,8 @@ Status UnknownScheme(std::string_view uri, const std::string& scheme) {
 
 Result<std::string> Decoded(std::string_view uri, std::string_view part) {
   std::string text;
-  if (!PercentDecode(part, text)) return Wrong(uri, "a % stands there that begins no escape like %20; write %25 for the sign itself");
+  if (!PercentDecode(part, text))
+    return Wrong(uri, "a % stands there that begins no escape like %20; write %25 for the sign itself");
   if (text.find('\0') != std::string::npos) return Wrong(uri, "it has a zero byte (%00)");
   return text;
 }
@@ -80,15 +82,18 @@ Result<StorageOptions> ParseQuery(std::string_view uri, std::string_view query) 
 Result<StoreUri> PlainPath(const std::string& text) {
   // s3:/bucket and s3:bucket are slips, and would otherwise become folders of that name.
   for (std::string_view scheme : {"s3:", "mem:", "gs:", "az:", "http:", "https:"}) {
-    if (Lower(text).starts_with(scheme)) return Wrong(text, Cat("write ", scheme, "//…, or ./", text.substr(0, text.find('?')), " for a folder of that name"));
+    if (Lower(text).starts_with(scheme))
+      return Wrong(text, Cat("write ", scheme, "//…, or ./", text.substr(0, text.find('?')), " for a folder of that name"));
   }
   if (text.starts_with('~')) {
-    return Wrong(text, Cat("~ is the shell's word for your home, and no shell has replaced it here; write the whole path, or ./", text, " for a folder of that name"));
+    return Wrong(text, Cat("~ is the shell's word for your home, and no shell has replaced it here; write the whole path, or ./",
+                           text, " for a folder of that name"));
   }
   if (size_t mark = text.find('?'); mark != std::string::npos) {
     std::string_view word = std::string_view(text).substr(mark + 1);
     word = word.substr(0, word.find_first_of("=&"));
-    if (FindStoreOption(word) != nullptr) return Wrong(text, Cat("a plain path has no options; write it as file:///path?", word, "=…"));
+    if (FindStoreOption(word) != nullptr)
+      return Wrong(text, Cat("a plain path has no options; write it as file:///path?", word, "=…"));
   }
   if (text.find('\0') != std::string::npos) return Wrong(text, "it has a zero byte");
   return StoreUri{.scheme = StoreUri::Scheme::kFile, .name = "", .path = text, .query = {}};
@@ -114,11 +119,14 @@ Result<StoreUri> NamePath(std::string_view text, StoreUri uri, std::string_view 
   size_t slash = rest.find('/');
   uri.name = rest.substr(0, slash);
   if (uri.name.find('@') != std::string::npos) {
-    return Wrong(text, "names and secrets do not belong into a URI, which ends up in logs; give them in the environment, a profile, or the storage options");
+    return Wrong(
+        text,
+        "names and secrets do not belong into a URI, which ends up in logs; give them in the environment, a profile, or the storage options");
   }
   if (uri.name.empty()) return Wrong(text, Cat("the ", what, " is missing, ", s3 ? "s3://bucket/prefix" : "mem://name"));
   if (size_t colon = uri.name.find(':'); s3 && colon != std::string::npos) {
-    if (uri.name.starts_with("arn:")) return Refuse(Code::kUnsupported, text, "ARNs are not spoken here; use the bucket's name or the access point's alias");
+    if (uri.name.starts_with("arn:"))
+      return Refuse(Code::kUnsupported, text, "ARNs are not spoken here; use the bucket's name or the access point's alias");
     return Wrong(text, Cat("a bucket has no port; give the server as the endpoint, s3://bucket?endpoint=http://", uri.name));
   }
   HR_ASSIGN_OR_RETURN(uri.name, Decoded(text, uri.name));

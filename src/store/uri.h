@@ -20,8 +20,8 @@ struct StoreUri {
   enum class Scheme { kS3, kFile, kMemory };
 
   Scheme scheme = Scheme::kFile;
-  std::string name;      // the bucket, or the name of the store in memory
-  std::string path;      // the folder; or the prefix in the bucket or in memory, without slashes at its ends
+  std::string name;  // the bucket, or the name of the store in memory
+  std::string path;  // the folder; or the prefix in the bucket or in memory, without slashes at its ends
   StorageOptions query;  // not checked yet
 
   // Without the options: what messages call this store.

@@ -112,7 +112,8 @@ TEST(StoreUri, APrefixIsMadeOfRealSegments) {
 }
 
 TEST(StoreUri, SecretsAreNeverRepeated) {
-  EXPECT_THAT(Refused("s3://AKIA:hush@lake/a").message(), AllOf(Not(HasSubstr("hush")), Not(HasSubstr("AKIA")), HasSubstr("logs")));
+  EXPECT_THAT(Refused("s3://AKIA:hush@lake/a").message(),
+              AllOf(Not(HasSubstr("hush")), Not(HasSubstr("AKIA")), HasSubstr("logs")));
   EXPECT_THAT(Refused("s3://lake/..?secret_access_key=hush").message(), Not(HasSubstr("hush")));
   EXPECT_THAT(Refused("nope://lake/a?secret_access_key=hush").message(), Not(HasSubstr("hush")));
   EXPECT_THAT(Refused("s3:lake?secret_access_key=hush").message(), Not(HasSubstr("hush")));

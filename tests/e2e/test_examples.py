@@ -1,0 +1,53 @@
+"""The examples do what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calls import ROOT, Headrace
+
+
+def gate(headrace: Headrace, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "examples" / "store_gate.py", *words, "--headrace", str(headrace.binary)],
+        env=headrace.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_gate_opens_for_a_good_store_and_no_other(headrace: Headrace, tmp_path: Path) -> None:
+    folder = str(tmp_path / "a")
+    opened = gate(headrace, folder, "--gpus", "1", "--gpu-rate", "1KB/s", "--commits", "0.1", "--seconds", "2")
+    assert (opened.returncode, opened.stdout.splitlines()[-1]) == (0, "yes"), opened
+    slow = gate(headrace, folder, "--gpus", "1000000", "--seconds", "2")
+    assert slow.returncode == 1
+    assert slow.stdout.splitlines()[-1].startswith("no: 1000000 GPUs")
+    wrong = gate(headrace, "nope://x")
+    assert wrong.returncode == 1
+    assert wrong.stdout.startswith("no: ")
+
+
+@pytest.mark.slow
+def test_the_store_example_builds_and_runs(tmp_path: Path) -> None:
+    def run(*command: object) -> str:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    installed, build = tmp_path / "installed", tmp_path / "build"
+    run("cmake", "--install", ROOT / "build" / "release", "--prefix", installed)
+    run("cmake", "-S", ROOT / "examples" / "store", "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={installed}")
+    run("ninja", "-C", build)
+    folder = tmp_path / "store"
+    assert run(build / "store_example", folder).splitlines() == [
+        "the first writer created it",
+        "the second writer found it taken",
+        "of its 20 bytes, from the 11th on: the first",
+        f"file://{folder}/example/greeting has 20 bytes",
+    ]
+    assert not folder.exists()
