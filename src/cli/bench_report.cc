@@ -12,55 +12,55 @@ namespace headrace::cli {
 namespace {
 
 // Whether a phase is about bytes or about requests.
-bool CountsBytes(PhaseKind kind) {
-  return kind == PhaseKind::kLargeWrites || kind == PhaseKind::kObjectReads || kind == PhaseKind::kRangeReads;
+bool CountsBytes(MeasureKind kind) {
+  return kind == MeasureKind::kLargeWrites || kind == MeasureKind::kObjectReads || kind == MeasureKind::kRangeReads;
 }
 
-std::string Rate(PhaseKind kind, const Level& level) {
+std::string Rate(MeasureKind kind, const MeasureLevel& level) {
   if (CountsBytes(kind)) return FormatSize(level.bytes_per_second()) + "/s";
   double rate = level.requests_per_second();
   return rate < 10 ? fmt::format("{:.1f}/s", rate) : Grouped(rate) + "/s";
 }
 
-std::string RowName(const Phase& phase) {
+std::string RowName(const MeasurePhase& phase) {
   std::string size = BinarySize(phase.request_bytes);
   switch (phase.kind) {
-    case PhaseKind::kCommits: return fmt::format("commit (create {})", size);
-    case PhaseKind::kSmallWrites: return fmt::format("put {}", size);
-    case PhaseKind::kSmallReads: return fmt::format("get {}", size);
-    case PhaseKind::kLists: return "list a page";
-    case PhaseKind::kLargeWrites: return phase.request_bytes == 0 ? "write objects" : fmt::format("write objects of {}", size);
-    case PhaseKind::kObjectReads: return phase.request_bytes == 0 ? "read objects" : fmt::format("read objects of {}", size);
-    case PhaseKind::kRangeReads: return phase.request_bytes == 0 ? "read ranges" : fmt::format("read ranges of {}", size);
+    case MeasureKind::kCommits: return fmt::format("commit (create {})", size);
+    case MeasureKind::kSmallWrites: return fmt::format("put {}", size);
+    case MeasureKind::kSmallReads: return fmt::format("get {}", size);
+    case MeasureKind::kLists: return "list a page";
+    case MeasureKind::kLargeWrites: return phase.request_bytes == 0 ? "write objects" : fmt::format("write objects of {}", size);
+    case MeasureKind::kObjectReads: return phase.request_bytes == 0 ? "read objects" : fmt::format("read objects of {}", size);
+    case MeasureKind::kRangeReads: return phase.request_bytes == 0 ? "read ranges" : fmt::format("read ranges of {}", size);
   }
   return "";
 }
 
 // Why a row shows no better number than it does; empty where it shows the store's own limit.
-std::string EndWord(Phase::End end) {
+std::string EndWord(MeasurePhase::End end) {
   switch (end) {
-    case Phase::End::kTime: return "out of time";
-    case Phase::End::kSize: return "out of --size";
-    case Phase::End::kConcurrency: return "still gaining";
+    case MeasurePhase::End::kTime: return "out of time";
+    case MeasurePhase::End::kSize: return "out of --size";
+    case MeasurePhase::End::kConcurrency: return "still gaining";
     default: return "";
   }
 }
 
-std::string_view EndName(Phase::End end) {
+std::string_view EndName(MeasurePhase::End end) {
   switch (end) {
-    case Phase::End::kNotRun: return "not_run";
-    case Phase::End::kFlat: return "flat";
-    case Phase::End::kTime: return "time";
-    case Phase::End::kSize: return "size";
-    case Phase::End::kConcurrency: return "concurrency";
-    case Phase::End::kSerial: return "serial";
+    case MeasurePhase::End::kNotRun: return "not_run";
+    case MeasurePhase::End::kFlat: return "flat";
+    case MeasurePhase::End::kTime: return "time";
+    case MeasurePhase::End::kSize: return "size";
+    case MeasurePhase::End::kConcurrency: return "concurrency";
+    case MeasurePhase::End::kSerial: return "serial";
   }
   return "";
 }
 
 double Milliseconds(Duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
-nlohmann::json LatencyJson(const Level& level) {
+nlohmann::json LatencyJson(const MeasureLevel& level) {
   return {{"requests", level.requests},
           {"p50", Milliseconds(level.p50)},
           {"p90", Milliseconds(level.p90)},
@@ -68,7 +68,7 @@ nlohmann::json LatencyJson(const Level& level) {
           {"max", Milliseconds(level.max)}};
 }
 
-nlohmann::json LevelJson(const Level& level) {
+nlohmann::json LevelJson(const MeasureLevel& level) {
   return {{"concurrency", level.concurrency},
           {"requests", level.requests},
           {"bytes", level.bytes},
@@ -90,13 +90,13 @@ std::string LiveLine(const MeasureView& view) {
   if (view.removing) return "removing what was written";
   std::string what;
   switch (view.phase) {
-    case PhaseKind::kCommits: what = "committing"; break;
-    case PhaseKind::kSmallWrites: what = "writing small objects"; break;
-    case PhaseKind::kSmallReads: what = "reading small objects"; break;
-    case PhaseKind::kLists: what = "listing"; break;
-    case PhaseKind::kLargeWrites: what = "writing large objects"; break;
-    case PhaseKind::kObjectReads: what = "reading large objects"; break;
-    case PhaseKind::kRangeReads: what = "reading ranges"; break;
+    case MeasureKind::kCommits: what = "committing"; break;
+    case MeasureKind::kSmallWrites: what = "writing small objects"; break;
+    case MeasureKind::kSmallReads: what = "reading small objects"; break;
+    case MeasureKind::kLists: what = "listing"; break;
+    case MeasureKind::kLargeWrites: what = "writing large objects"; break;
+    case MeasureKind::kObjectReads: what = "reading large objects"; break;
+    case MeasureKind::kRangeReads: what = "reading ranges"; break;
   }
   std::string line = fmt::format("{}, {} at once", what, view.so_far.concurrency);
   return view.so_far.requests == 0 ? line : fmt::format("{}: {}", line, Rate(view.phase, view.so_far));
@@ -106,15 +106,15 @@ std::vector<std::string> BenchReport::TableLines(const Console& console) const {
   Table table;
   table.Add({"", "one at a time", "p50", "p90", "p99", "max", "at best", "at once"});
   std::string_view none = console.Pick("–", "-");
-  for (const Phase& phase : measured.phases) {
+  for (const MeasurePhase& phase : measured.phases) {
     std::vector<std::string> row = {RowName(phase)};
     if (phase.empty()) {
       row.push_back("not measured");
     } else {
-      const Level& one = phase.single();
+      const MeasureLevel& one = phase.single();
       row.push_back(Rate(phase.kind, one));
       for (Duration time : {one.p50, one.p90, one.p99, one.max}) row.push_back(FormatDuration(time));
-      bool serial = phase.end == Phase::End::kSerial;
+      bool serial = phase.end == MeasurePhase::End::kSerial;
       row.push_back(serial ? std::string(none) : Rate(phase.kind, phase.best()));
       row.push_back(serial ? std::string(none) : fmt::format("{}", phase.best().concurrency));
       // The end of a rise matters only if it was cut short at its top.
@@ -134,7 +134,7 @@ std::string BenchReport::Sentence() const {
                        Grouped(static_cast<double>(measured.damaged)), measured.damaged_example);
   }
   std::string sentence;
-  const Phase& ranges = measured.phase(PhaseKind::kRangeReads);
+  const MeasurePhase& ranges = measured.phase(MeasureKind::kRangeReads);
   std::string appetite = FormatSize(static_cast<double>(gpu_bytes_per_second)) + "/s";
   if (ranges.empty()) {
     sentence = "how many GPUs this store feeds was not measured";
@@ -149,7 +149,7 @@ std::string BenchReport::Sentence() const {
       sentence = fmt::format("this store does not feed a GPU that eats {}: it brings {}/s", appetite, FormatSize(rate));
     }
   }
-  const Phase& commits = measured.phase(PhaseKind::kCommits);
+  const MeasurePhase& commits = measured.phase(MeasureKind::kCommits);
   if (!commits.empty()) {
     double rate = commits.single().requests_per_second();
     sentence += fmt::format("; {} commits a second", rate < 10 ? fmt::format("{:.1f}", rate) : Grouped(std::floor(rate)));
@@ -159,10 +159,10 @@ std::string BenchReport::Sentence() const {
 
 nlohmann::json BenchReport::ToJson() const {
   nlohmann::json phases = nlohmann::json::object();
-  for (const Phase& phase : measured.phases) {
+  for (const MeasurePhase& phase : measured.phases) {
     nlohmann::json levels = nlohmann::json::array();
-    for (const Level& level : phase.levels) levels.push_back(LevelJson(level));
-    phases[PhaseName(phase.kind)] = {{"request_bytes", phase.request_bytes}, {"ended", EndName(phase.end)}, {"levels", levels}};
+    for (const MeasureLevel& level : phase.levels) levels.push_back(LevelJson(level));
+    phases[MeasureName(phase.kind)] = {{"request_bytes", phase.request_bytes}, {"ended", EndName(phase.end)}, {"levels", levels}};
   }
   nlohmann::json document = {
       {"store", uri},
@@ -176,21 +176,21 @@ nlohmann::json BenchReport::ToJson() const {
       {"sentence", Sentence()},
   };
   nlohmann::json latency = nlohmann::json::object();
-  const std::pair<const char*, PhaseKind> operations[] = {{"create", PhaseKind::kCommits},
-                                                          {"put", PhaseKind::kSmallWrites},
-                                                          {"get", PhaseKind::kSmallReads},
-                                                          {"list", PhaseKind::kLists}};
+  const std::pair<const char*, MeasureKind> operations[] = {{"create", MeasureKind::kCommits},
+                                                            {"put", MeasureKind::kSmallWrites},
+                                                            {"get", MeasureKind::kSmallReads},
+                                                            {"list", MeasureKind::kLists}};
   for (auto [name, kind] : operations) {
-    if (const Phase& phase = measured.phase(kind); !phase.empty()) latency[name] = LatencyJson(phase.single());
+    if (const MeasurePhase& phase = measured.phase(kind); !phase.empty()) latency[name] = LatencyJson(phase.single());
   }
   document["latency_ms"] = latency;
-  auto best = [&](const char* name, PhaseKind kind) {
-    if (const Phase& phase = measured.phase(kind); !phase.empty()) document[name] = phase.best().bytes_per_second();
+  auto best = [&](const char* name, MeasureKind kind) {
+    if (const MeasurePhase& phase = measured.phase(kind); !phase.empty()) document[name] = phase.best().bytes_per_second();
   };
-  best("write_bytes_per_second", PhaseKind::kLargeWrites);
-  best("read_bytes_per_second", PhaseKind::kObjectReads);
-  best("range_read_bytes_per_second", PhaseKind::kRangeReads);
-  if (const Phase& phase = measured.phase(PhaseKind::kCommits); !phase.empty()) {
+  best("write_bytes_per_second", MeasureKind::kLargeWrites);
+  best("read_bytes_per_second", MeasureKind::kObjectReads);
+  best("range_read_bytes_per_second", MeasureKind::kRangeReads);
+  if (const MeasurePhase& phase = measured.phase(MeasureKind::kCommits); !phase.empty()) {
     document["commits_per_second"] = phase.single().requests_per_second();
   }
   if (document.contains("range_read_bytes_per_second")) {

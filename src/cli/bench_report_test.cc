@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-Level At(size_t concurrency, uint64_t requests, uint64_t request_bytes) {
+MeasureLevel At(size_t concurrency, uint64_t requests, uint64_t request_bytes) {
   return {.concurrency = concurrency,
           .requests = requests,
           .bytes = requests * request_bytes,
@@ -24,16 +24,16 @@ Level At(size_t concurrency, uint64_t requests, uint64_t request_bytes) {
 
 BenchReport Report(uint64_t commits, uint64_t best_ranges) {
   BenchReport report{.uri = "s3://lake/a", .measured = {}, .gpu_bytes_per_second = 250'000'000, .remarks = {}};
-  for (PhaseKind kind : {PhaseKind::kCommits, PhaseKind::kSmallWrites, PhaseKind::kSmallReads, PhaseKind::kLists,
-                         PhaseKind::kLargeWrites, PhaseKind::kObjectReads, PhaseKind::kRangeReads}) {
-    report.measured.phases.push_back({.kind = kind, .request_bytes = 1 << 20, .levels = {}, .end = Phase::End::kNotRun});
+  for (MeasureKind kind : {MeasureKind::kCommits, MeasureKind::kSmallWrites, MeasureKind::kSmallReads, MeasureKind::kLists,
+                           MeasureKind::kLargeWrites, MeasureKind::kObjectReads, MeasureKind::kRangeReads}) {
+    report.measured.phases.push_back({.kind = kind, .request_bytes = 1 << 20, .levels = {}, .end = MeasurePhase::End::kNotRun});
   }
-  Phase& log = report.measured.phases[0];
+  MeasurePhase& log = report.measured.phases[0];
   log.levels = {At(1, commits, 16 << 10)};
-  log.end = Phase::End::kSerial;
-  Phase& ranges = report.measured.phases[6];
+  log.end = MeasurePhase::End::kSerial;
+  MeasurePhase& ranges = report.measured.phases[6];
   ranges.levels = {At(1, 10, 1 << 20), At(2, best_ranges, 1 << 20), At(4, best_ranges / 2, 1 << 20)};
-  ranges.end = Phase::End::kFlat;
+  ranges.end = MeasurePhase::End::kFlat;
   return report;
 }
 

@@ -15,7 +15,7 @@
 namespace headrace {
 namespace {
 
-using End = Phase::End;
+using End = MeasurePhase::End;
 
 constexpr double kGain = 1.07;
 constexpr int kFlatLevels = 2;
@@ -28,15 +28,15 @@ constexpr Duration kRemovalTime = std::chrono::seconds(20);
 constexpr size_t kRemovedAtOnce = 1000;
 
 struct PhasePlan {
-  PhaseKind kind;
+  MeasureKind kind;
   double share;  // of the time
   bool rising;
 };
 
 constexpr PhasePlan kPlan[] = {
-    {PhaseKind::kCommits, 0.12, false},   {PhaseKind::kSmallWrites, 0.12, true}, {PhaseKind::kSmallReads, 0.08, true},
-    {PhaseKind::kLists, 0.04, false},     {PhaseKind::kLargeWrites, 0.22, true}, {PhaseKind::kObjectReads, 0.2, true},
-    {PhaseKind::kRangeReads, 0.22, true},
+    {MeasureKind::kCommits, 0.12, false},   {MeasureKind::kSmallWrites, 0.12, true}, {MeasureKind::kSmallReads, 0.08, true},
+    {MeasureKind::kLists, 0.04, false},     {MeasureKind::kLargeWrites, 0.22, true}, {MeasureKind::kObjectReads, 0.2, true},
+    {MeasureKind::kRangeReads, 0.22, true},
 };
 
 class Measurement {
@@ -78,7 +78,7 @@ class Measurement {
       // What one phase leaves over is shared by those after it.
       auto budget = std::chrono::duration_cast<Duration>(Remaining() * (plan.share / shares_left));
       shares_left = std::max(plan.share, shares_left - plan.share);
-      Phase& phase = report_.phases[static_cast<size_t>(plan.kind)];
+      MeasurePhase& phase = report_.phases[static_cast<size_t>(plan.kind)];
       if (Status failure = RunPhase(plan, budget, phase); !failure.ok()) {
         // The end of our own time is no fault of the store, unless it never answered at all.
         if (failure.code() != Code::kTimeout || clock_.Now() < end_ || report_.phases.front().empty()) return failure;
@@ -91,10 +91,10 @@ class Measurement {
 
   std::chrono::duration<double, std::nano> Remaining() { return std::max(Duration::zero(), end_ - clock_.Now()); }
 
-  Status RunPhase(const PhasePlan& plan, Duration budget, Phase& phase) {
+  Status RunPhase(const PhasePlan& plan, Duration budget, MeasurePhase& phase) {
     const Duration level_time = plan.rising ? budget / kLevelsPlanned : budget;
     const Instant phase_end = clock_.Now() + budget;
-    if (plan.kind == PhaseKind::kLargeWrites) HR_RETURN_IF_ERROR(ChooseObjectSize(level_time));
+    if (plan.kind == MeasureKind::kLargeWrites) HR_RETURN_IF_ERROR(ChooseObjectSize(level_time));
     if (IsRead(plan.kind) && ReadableObjects(plan.kind).empty()) return {};
     phase.request_bytes = RequestBytes(plan.kind);
     uint64_t allowed = RequestsAllowed(plan.kind);
@@ -106,17 +106,17 @@ class Measurement {
       if (allowed < concurrency) return Ended(phase, End::kSize);
       if (IsRead(plan.kind)) ProvideMemory(concurrency, phase.request_bytes);
 
-      LevelPlan level;
+      MeasureLevelPlan level;
       level.concurrency = concurrency;
       level.until = std::min(clock_.Now() + level_time, end_);
       // Bytes may run out before time does: each level gets a share, and enough for its workers to have two turns.
       uint64_t share = plan.rising ? std::max(allowed / kLevelsPlanned, 2 * concurrency) : allowed;
       level.requests = std::min({level.requests, share, allowed});
       level.request = [&](uint64_t number, size_t worker) { return Request(plan.kind, number, worker); };
-      level.watch = [&](const Level& so_far) {
+      level.watch = [&](const MeasureLevel& so_far) {
         Watch({.phase = plan.kind, .removing = false, .so_far = so_far, .done = Done()});
       };
-      LevelOutcome outcome = RunLevel(executor_, level);
+      MeasureLevelOutcome outcome = RunMeasureLevel(executor_, level);
       if (outcome.level.requests > 0) phase.levels.push_back(outcome.level);
       HR_RETURN_IF_ERROR(outcome.failure);
       if (!plan.rising) return Ended(phase, End::kSerial);
@@ -128,39 +128,39 @@ class Measurement {
     }
   }
 
-  static Status Ended(Phase& phase, End end) {
+  static Status Ended(MeasurePhase& phase, End end) {
     phase.end = end;
     return {};
   }
 
-  static bool IsRead(PhaseKind kind) {
-    return kind == PhaseKind::kSmallReads || kind == PhaseKind::kObjectReads || kind == PhaseKind::kRangeReads;
+  static bool IsRead(MeasureKind kind) {
+    return kind == MeasureKind::kSmallReads || kind == MeasureKind::kObjectReads || kind == MeasureKind::kRangeReads;
   }
 
-  uint64_t RequestBytes(PhaseKind kind) const {
+  uint64_t RequestBytes(MeasureKind kind) const {
     switch (kind) {
-      case PhaseKind::kCommits:
-      case PhaseKind::kSmallWrites:
-      case PhaseKind::kSmallReads: return options_.small_bytes;
-      case PhaseKind::kLists: return 0;
-      case PhaseKind::kLargeWrites:
-      case PhaseKind::kObjectReads: return large_ ? large_->object_bytes() : 0;
-      case PhaseKind::kRangeReads: return large_ ? large_->block_bytes() : 0;
+      case MeasureKind::kCommits:
+      case MeasureKind::kSmallWrites:
+      case MeasureKind::kSmallReads: return options_.small_bytes;
+      case MeasureKind::kLists: return 0;
+      case MeasureKind::kLargeWrites:
+      case MeasureKind::kObjectReads: return large_ ? large_->object_bytes() : 0;
+      case MeasureKind::kRangeReads: return large_ ? large_->block_bytes() : 0;
     }
     return 0;
   }
 
   // How many requests of a phase the bytes that may still be written allow.
-  uint64_t RequestsAllowed(PhaseKind kind) const {
+  uint64_t RequestsAllowed(MeasureKind kind) const {
     switch (kind) {
-      case PhaseKind::kCommits:
-      case PhaseKind::kSmallWrites: return small_objects_ / 2;
-      case PhaseKind::kLargeWrites: return (options_.size - std::min(options_.size, written_bytes_)) / large_->object_bytes();
+      case MeasureKind::kCommits:
+      case MeasureKind::kSmallWrites: return small_objects_ / 2;
+      case MeasureKind::kLargeWrites: return (options_.size - std::min(options_.size, written_bytes_)) / large_->object_bytes();
       default: return UINT64_MAX;
     }
   }
 
-  size_t MostAtOnce(PhaseKind kind) const {
+  size_t MostAtOnce(MeasureKind kind) const {
     uint64_t fits = options_.memory / std::max<uint64_t>(1, RequestBytes(kind));
     return std::clamp<uint64_t>(fits, 1, options_.max_concurrency);
   }
@@ -182,21 +182,21 @@ class Measurement {
     return {};
   }
 
-  Result<uint64_t> Request(PhaseKind kind, uint64_t number, size_t worker) {
+  Result<uint64_t> Request(MeasureKind kind, uint64_t number, size_t worker) {
     switch (kind) {
-      case PhaseKind::kCommits: return Write("log/", number, small_);
-      case PhaseKind::kSmallWrites: return WriteSmall();
-      case PhaseKind::kLargeWrites: return WriteLarge();
-      case PhaseKind::kLists: return ListSmall();
-      case PhaseKind::kSmallReads: {
+      case MeasureKind::kCommits: return Write("log/", number, small_);
+      case MeasureKind::kSmallWrites: return WriteSmall();
+      case MeasureKind::kLargeWrites: return WriteLarge();
+      case MeasureKind::kLists: return ListSmall();
+      case MeasureKind::kSmallReads: {
         uint64_t object = small_written_[number % small_written_.size()];
         return Read("small/", object, small_, 0, small_.blocks(), worker);
       }
-      case PhaseKind::kObjectReads: {
+      case MeasureKind::kObjectReads: {
         uint64_t object = large_written_[number % large_written_.size()];
         return Read("data/", object, *large_, 0, large_->blocks(), worker);
       }
-      case PhaseKind::kRangeReads: {
+      case MeasureKind::kRangeReads: {
         Random random(seed_ + number);
         uint64_t object = large_written_[random.Below(large_written_.size())];
         return Read("data/", object, *large_, random.Below(large_->blocks()), 1, worker);
@@ -272,8 +272,8 @@ class Measurement {
     return size;
   }
 
-  const std::vector<uint64_t>& ReadableObjects(PhaseKind kind) const {
-    return kind == PhaseKind::kSmallReads ? small_written_ : large_written_;
+  const std::vector<uint64_t>& ReadableObjects(MeasureKind kind) const {
+    return kind == MeasureKind::kSmallReads ? small_written_ : large_written_;
   }
 
   void ProvideMemory(size_t workers, uint64_t bytes) {
@@ -290,7 +290,7 @@ class Measurement {
   // Not under the deadline of the measurement: whoever stops it wants nothing left behind.
   void Remove() {
     if (keys_.empty()) return;
-    Watch({.phase = PhaseKind::kLists, .removing = true, .so_far = {}, .done = 1});
+    Watch({.phase = MeasureKind::kLists, .removing = true, .so_far = {}, .done = 1});
     const Deadline deadline = Deadline::After(clock_, kRemovalTime);
     // Twice: a write that was given up may have landed meanwhile.
     for (int round = 0; round < 2; ++round) {
@@ -345,21 +345,21 @@ class Measurement {
 
 }  // namespace
 
-std::string_view PhaseName(PhaseKind kind) {
+std::string_view MeasureName(MeasureKind kind) {
   switch (kind) {
-    case PhaseKind::kCommits: return "commits";
-    case PhaseKind::kSmallWrites: return "small_writes";
-    case PhaseKind::kSmallReads: return "small_reads";
-    case PhaseKind::kLists: return "lists";
-    case PhaseKind::kLargeWrites: return "large_writes";
-    case PhaseKind::kObjectReads: return "object_reads";
-    case PhaseKind::kRangeReads: return "range_reads";
+    case MeasureKind::kCommits: return "commits";
+    case MeasureKind::kSmallWrites: return "small_writes";
+    case MeasureKind::kSmallReads: return "small_reads";
+    case MeasureKind::kLists: return "lists";
+    case MeasureKind::kLargeWrites: return "large_writes";
+    case MeasureKind::kObjectReads: return "object_reads";
+    case MeasureKind::kRangeReads: return "range_reads";
   }
   return "";
 }
 
-const Level& Phase::best() const {
-  return *std::ranges::max_element(levels, {}, [](const Level& level) { return level.requests_per_second(); });
+const MeasureLevel& MeasurePhase::best() const {
+  return *std::ranges::max_element(levels, {}, [](const MeasureLevel& level) { return level.requests_per_second(); });
 }
 
 MeasureReport Measure(ObjectStore& store, const MeasureOptions& options, Executor& executor, Random random, std::stop_token stop,

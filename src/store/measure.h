@@ -34,12 +34,12 @@ struct MeasureOptions {
   bool into_own_memory = true;  // reads land in memory that is used again; false: the store brings its own (a mapped file)
 };
 
-enum class PhaseKind { kCommits, kSmallWrites, kSmallReads, kLists, kLargeWrites, kObjectReads, kRangeReads };
+enum class MeasureKind { kCommits, kSmallWrites, kSmallReads, kLists, kLargeWrites, kObjectReads, kRangeReads };
 
 // "commits", "small_writes", …
-std::string_view PhaseName(PhaseKind kind);
+std::string_view MeasureName(MeasureKind kind);
 
-struct Phase {
+struct MeasurePhase {
   // Why there was no further level.
   enum class End {
     kNotRun,  // the run ended before, or nothing was there to read
@@ -50,18 +50,18 @@ struct Phase {
     kSerial,  // there is only one level
   };
 
-  PhaseKind kind;
+  MeasureKind kind;
   uint64_t request_bytes = 0;
-  std::vector<Level> levels;  // rising
+  std::vector<MeasureLevel> levels;  // rising
   End end = End::kNotRun;
 
   bool empty() const { return levels.empty(); }
-  const Level& single() const { return levels.front(); }
-  const Level& best() const;
+  const MeasureLevel& single() const { return levels.front(); }
+  const MeasureLevel& best() const;
 };
 
 struct MeasureReport {
-  std::vector<Phase> phases;  // one of each kind
+  std::vector<MeasurePhase> phases;  // one of each kind
   Status failure;  // why it ended early; what came before is there
   uint64_t written_bytes = 0;
   Duration elapsed{};
@@ -70,14 +70,14 @@ struct MeasureReport {
   std::vector<std::string> left_behind;  // objects that could not be removed
   Status removal_failure;  // and why
 
-  const Phase& phase(PhaseKind kind) const { return phases[static_cast<size_t>(kind)]; }
+  const MeasurePhase& phase(MeasureKind kind) const { return phases[static_cast<size_t>(kind)]; }
 };
 
 // What is going on, for a live line.
 struct MeasureView {
-  PhaseKind phase;
+  MeasureKind phase;
   bool removing = false;
-  Level so_far;
+  MeasureLevel so_far;
   double done = 0;  // of the time, 0 to 1
 };
 

@@ -34,7 +34,7 @@ struct Shared {
   std::atomic<bool> failed = false;
 };
 
-void Work(Shared& shared, const LevelPlan& plan, Clock& clock, size_t worker) {
+void Work(Shared& shared, const MeasureLevelPlan& plan, Clock& clock, size_t worker) {
   std::vector<Duration> durations;
   Instant end = clock.Now();
   Status failure;
@@ -62,10 +62,12 @@ void Work(Shared& shared, const LevelPlan& plan, Clock& clock, size_t worker) {
 
 }  // namespace
 
-double Level::requests_per_second() const { return time > Duration::zero() ? static_cast<double>(requests) / Seconds(time) : 0; }
-double Level::bytes_per_second() const { return time > Duration::zero() ? static_cast<double>(bytes) / Seconds(time) : 0; }
+double MeasureLevel::requests_per_second() const {
+  return time > Duration::zero() ? static_cast<double>(requests) / Seconds(time) : 0;
+}
+double MeasureLevel::bytes_per_second() const { return time > Duration::zero() ? static_cast<double>(bytes) / Seconds(time) : 0; }
 
-LevelOutcome RunLevel(Executor& executor, const LevelPlan& plan) {
+MeasureLevelOutcome RunMeasureLevel(Executor& executor, const MeasureLevelPlan& plan) {
   Clock& clock = executor.clock();
   auto shared = std::make_shared<Shared>();
   shared->signal = executor.MakeSignal();
@@ -76,15 +78,15 @@ LevelOutcome RunLevel(Executor& executor, const LevelPlan& plan) {
   for (size_t worker = 0; worker < workers; ++worker) {
     executor.Spawn([shared, &plan, &clock, worker] { Work(*shared, plan, clock, worker); });
   }
-  LevelOutcome outcome;
-  Level& level = outcome.level;
+  MeasureLevelOutcome outcome;
+  MeasureLevel& level = outcome.level;
   level.concurrency = plan.concurrency;
   std::unique_lock lock(shared->mutex);
   while (shared->running > 0) {
     shared->signal->WaitUntil(lock, clock.Now() + kBetweenLooks);
     if (shared->running == 0 || !plan.watch) continue;
     lock.unlock();
-    Level so_far{
+    MeasureLevel so_far{
         .concurrency = plan.concurrency, .requests = shared->answered, .bytes = shared->bytes, .time = clock.Now() - begin};
     plan.watch(so_far);
     lock.lock();

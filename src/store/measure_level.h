@@ -12,7 +12,7 @@
 
 namespace headrace {
 
-struct Level {
+struct MeasureLevel {
   size_t concurrency = 0;
   uint64_t requests = 0;  // that were answered
   uint64_t bytes = 0;     // that they moved
@@ -24,21 +24,21 @@ struct Level {
 };
 
 // What became of all workers together: the counts, and the first failure.
-struct LevelOutcome {
-  Level level;
+struct MeasureLevelOutcome {
+  MeasureLevel level;
   Status failure;
 };
 
-struct LevelPlan {
+struct MeasureLevelPlan {
   size_t concurrency = 1;
   Instant until;                // no request begins later, except the first of each worker
   uint64_t requests = 100'000;  // so many at the most
   // One request: its number in this level and its worker's; returns the bytes that it moved. A failure ends the level.
   std::function<Result<uint64_t>(uint64_t number, size_t worker)> request;
   // Called now and then from the caller's thread, with what there is so far.
-  std::function<void(const Level& so_far)> watch;
+  std::function<void(const MeasureLevel& so_far)> watch;
 };
 
-LevelOutcome RunLevel(Executor& executor, const LevelPlan& plan);
+MeasureLevelOutcome RunMeasureLevel(Executor& executor, const MeasureLevelPlan& plan);
 
 }  // namespace headrace

@@ -125,11 +125,7 @@ Result<S3Setup> ConfigureS3(const StoreUri& uri, const StoreSettings& settings, 
   }
   if (endpoint) config.endpoint = *endpoint;
 
-  switch (settings.addressing.value_or(Addressing::kAuto)) {
-    case Addressing::kAuto: config.addressing = S3Config::Addressing::kAuto; break;
-    case Addressing::kPath: config.addressing = S3Config::Addressing::kPath; break;
-    case Addressing::kVirtual: config.addressing = S3Config::Addressing::kVirtual; break;
-  }
+  config.addressing = settings.addressing.value_or(config.addressing);
   config.allow_http = settings.allow_http.value_or(config.allow_http);
   config.unsigned_requests = settings.unsigned_requests.value_or(config.unsigned_requests);
   config.requester_pays = settings.requester_pays.value_or(config.requester_pays);

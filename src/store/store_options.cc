@@ -133,10 +133,10 @@ struct Word {
     return time;
   }
 
-  Result<Addressing> Where() const {
-    if (value == "auto") return Addressing::kAuto;
-    if (value == "path") return Addressing::kPath;
-    if (value == "virtual") return Addressing::kVirtual;
+  Result<S3Config::Addressing> Where() const {
+    if (value == "auto") return S3Config::Addressing::kAuto;
+    if (value == "path") return S3Config::Addressing::kPath;
+    if (value == "virtual") return S3Config::Addressing::kVirtual;
     return Wrong("write auto, path or virtual");
   }
 };

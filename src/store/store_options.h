@@ -12,6 +12,7 @@
 #include "headrace/clock.h"
 #include "headrace/result.h"
 #include "headrace/store.h"
+#include "store/s3/s3_store.h"
 #include "store/uri.h"
 
 namespace headrace {
@@ -31,11 +32,9 @@ std::span<const StoreOption> AllStoreOptions();
 // Nothing if there is none of that name.
 const StoreOption* FindStoreOption(std::string_view name);
 
-enum class Addressing { kAuto, kPath, kVirtual };
-
 struct StoreSettings {
   std::optional<std::string> endpoint, region, profile, access_key_id, secret_access_key, session_token, ca_file;
-  std::optional<Addressing> addressing;
+  std::optional<S3Config::Addressing> addressing;
   std::optional<bool> unsigned_requests, requester_pays, allow_http, express, hedge, sync;
   std::optional<Duration> timeout, connect_timeout;
   std::optional<uint64_t> concurrency, retries, multipart_threshold, part_size;

@@ -46,7 +46,7 @@ TEST(StoreOptions, ValuesComeInHumanUnits) {
   EXPECT_EQ(settings.multipart_threshold, 1'000'000'000u);
   EXPECT_EQ(settings.concurrency, 32u);
   EXPECT_EQ(settings.retries, 0u);
-  EXPECT_EQ(settings.addressing, Addressing::kVirtual);
+  EXPECT_EQ(settings.addressing, S3Config::Addressing::kVirtual);
   EXPECT_EQ(settings.unsigned_requests, true);
   EXPECT_EQ(settings.region, std::nullopt);
 }
