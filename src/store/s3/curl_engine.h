@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "headrace/clock.h"
 #include "headrace/result.h"
@@ -32,6 +33,8 @@ struct CurlOptions {
   Duration stall_timeout = std::chrono::seconds(30);
   // Certificates to trust, as a PEM file; empty: those of the system.
   std::string ca_file;
+  // Names that nobody shall be asked for: "host:port:address,address", as `curl --resolve` has it.
+  std::vector<std::string> resolve;
   // What libcurl asks the kernel for in one go.
   size_t receive_bytes = 256 << 10;
   size_t send_bytes = 256 << 10;

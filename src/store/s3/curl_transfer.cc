@@ -104,6 +104,7 @@ void CurlTransfer::Finish(CURLcode code) {
 void CurlTransfer::Detach() {
   curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, nullptr);
   curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, nullptr);
+  curl_easy_setopt(easy_, CURLOPT_PRIVATE, nullptr);
   easy_ = nullptr;
 }
 
