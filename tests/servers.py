@@ -23,6 +23,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -44,16 +45,20 @@ class NotStarted(RuntimeError):
 
 
 class Server:
-    """One server process with its data folder; ends and leaves nothing behind with `stop`."""
+    """One server process with its data folder; ends and leaves nothing behind with `stop`.
 
-    def __init__(self, name: str, command: list[str], extra: Sequence[str] = ()) -> None:
+    With `authority`, a PEM file, it is one that speaks TLS, with a certificate that this authority vouches for.
+    """
+
+    def __init__(self, name: str, command: list[str], authority: Path | None = None) -> None:
         self.name = name
         self.folder = Path(tempfile.mkdtemp(prefix=f"headrace-{name}-"))
         (self.folder / "data").mkdir()
         self.port = _free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.tls = ssl.create_default_context(cafile=str(authority)) if authority else None
+        self.endpoint = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
         environment = dict(os.environ, MINIO_ROOT_USER=ACCESS_KEY, MINIO_ROOT_PASSWORD=SECRET_KEY)
-        arguments = [part.format(port=self.port, data=self.folder / "data") for part in [*command, *extra]]
+        arguments = [part.format(port=self.port, data=self.folder / "data") for part in command]
         if setpriv := shutil.which("setpriv"):  # ends with us even if we are killed
             arguments = [setpriv, "--pdeathsig", "KILL", "--", *arguments]
         with (self.folder / "log").open("wb") as log:
@@ -75,7 +80,7 @@ class Server:
                 last = f"it ended with status {self.process.returncode}"
                 break
             try:
-                status, body = signed_put(self.port, f"/{BUCKET}")
+                status, body = signed_put(self.port, f"/{BUCKET}", self.tls)
             except (OSError, http.client.HTTPException) as error:
                 last = error
                 time.sleep(0.05)
@@ -132,7 +137,7 @@ def running(only: Sequence[str] = NAMES, require: Sequence[str] = ()) -> Iterato
         yield environment
 
 
-def signed_put(port: int, path: str) -> tuple[int, bytes]:
+def signed_put(port: int, path: str, tls: ssl.SSLContext | None = None) -> tuple[int, bytes]:
     """An empty PUT, signed with SigV4: enough to create a bucket, without any package."""
     host = f"127.0.0.1:{port}"
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -147,7 +152,10 @@ def signed_put(port: int, path: str) -> tuple[int, bytes]:
         key = hmac.digest(key, part.encode(), "sha256")
     credential = f"Credential={ACCESS_KEY}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
     headers["authorization"] = f"AWS4-HMAC-SHA256 {credential}"
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    if tls:
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=tls)
+    else:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("PUT", path, headers=headers)
         answer = connection.getresponse()

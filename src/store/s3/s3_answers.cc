@@ -19,7 +19,9 @@ Status Walk(std::string_view document, std::string_view root, const std::functio
     if (event == XmlScanner::Event::kEnd) return {};
     std::string_view path = xml.path();
     if (path.substr(0, path.find('/')) != root) {
-      return Status(Code::kUnavailable, Cat("the answer is a <", path.substr(0, path.find('/')).substr(0, 40), ">, not a <", root, ">; check that the endpoint is an S3 server"));
+      return Status(Code::kUnsupported, Cat("the answer is a <", path.substr(0, path.find('/')).substr(0, 40), ">, not a <", root,
+                                            ">; check that the endpoint is an S3 server, and whether it wants the bucket's name in the path or "
+                                            "in the host (addressing)"));
     }
     path.remove_prefix(std::min(path.size(), root.size() + 1));
     if (event == XmlScanner::Event::kOpen) {

@@ -1,4 +1,5 @@
-// What S3 says in XML, as values. Every reader fails with kUnavailable on anything that is not the answer it expects.
+// What S3 says in XML, as values. Every reader fails with kUnavailable if the answer is damaged or incomplete, and with
+// kUnsupported if it is a proper answer to something else: then this is no S3 server, and asking again does not help.
 #pragma once
 
 #include <optional>

@@ -51,7 +51,16 @@ TEST(ReadListAnswer, RefusesWhatMayBeIncomplete) {
     EXPECT_THAT(page.status().message(), HasSubstr(why));
   }
   EXPECT_EQ(ReadListAnswer("<ListBucketResult><IsTruncated>false</IsTruncated>").code(), Code::kUnavailable);
-  EXPECT_EQ(ReadListAnswer("<html>welcome</html>").code(), Code::kUnavailable);
+}
+
+// What a server says that takes the name of the bucket for something else.
+TEST(ReadListAnswer, AnswerToAnotherQuestionIsFinal) {
+  for (std::string_view xml : {"<html>welcome</html>", "<ListAllMyBucketsResult/>"}) {
+    auto page = ReadListAnswer(xml);
+    EXPECT_EQ(page.code(), Code::kUnsupported);
+    EXPECT_THAT(page.status().message(), HasSubstr("check that the endpoint is an S3 server"));
+    EXPECT_THAT(page.status().message(), HasSubstr("(addressing)"));
+  }
 }
 
 TEST(ReadErrorAnswer, ReadsWhatThereIs) {

@@ -4,6 +4,9 @@
 // is sent, whatever fails certainly created nothing; after it, the outcome is what its answer says. What failed for certain is aborted, so
 // that its parts cost nothing. An upload whose last answer was lost is left alone: aborting it could meet its completion half-way, and not
 // every server bears that. A lifecycle rule (AbortIncompleteMultipartUpload) takes care of what stays behind.
+//
+// A server may hold the condition of a plain put against a race and not that of a completion (moto does not). Nothing that a stream's
+// safety rests on is ever this large; large objects have names that nobody else uses.
 #pragma once
 
 #include <string>
