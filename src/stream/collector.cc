@@ -105,11 +105,7 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
   }
   for (ListEntry& object : intents) {
     std::optional<Intent> intent = ParseIntentKey(object.key);
-    bool behind = !intent || intent->strand >= manifest.strands.size() || manifest.finished;
-    if (!behind) {
-      const Strand& row = manifest.strands[intent->strand];
-      behind = intent->epoch < row.epoch || intent->seq < row.next_seq || row.ended;
-    }
+    bool behind = !intent || Behind(*intent, manifest);
     if (!behind || !rules.Holds(StreamRule::kDeleteIntents)) continue;
     garbage.keys.push_back(std::move(object.key));
     ++garbage.counts.intents;

@@ -359,6 +359,14 @@ std::string IntentKey(const Edit& edit, uint64_t seq) {
     EncodeChunkEdit(*chunk, out);
     strand = chunk->name.strand;
     epoch = chunk->name.epoch;
+  } else if (const auto* bump = std::get_if<BumpEdit>(&edit)) {
+    out.Put(uint8_t{3});
+    out.PutRaw(bump->uuid.data(), bump->uuid.size());
+    out.Put(bump->strand);
+    out.Put(bump->from_epoch);
+    out.Put(bump->owner);
+    strand = bump->strand;
+    epoch = bump->from_epoch;
   } else {
     const auto& end = std::get<EndEdit>(edit);
     out.Put(uint8_t{2});
@@ -370,6 +378,14 @@ std::string IntentKey(const Edit& edit, uint64_t seq) {
   out.Put(Crc32c(std::as_bytes(std::span(text.data(), text.size()))));
   text = out.text();
   return Cat("pending/", strand, "-", epoch, "-", seq, "-", Hex(text.data(), text.size()));
+}
+
+bool Behind(const Intent& intent, const Manifest& manifest) {
+  if (intent.strand >= manifest.strands.size() || manifest.finished) return true;
+  const Strand& row = manifest.strands[intent.strand];
+  if (intent.epoch < row.epoch) return true;
+  if (std::holds_alternative<BumpEdit>(intent.edit)) return false;
+  return intent.seq < row.next_seq || row.ended;
 }
 
 std::optional<Intent> ParseIntentKey(const std::string& key) {
@@ -417,6 +433,15 @@ std::optional<Intent> ParseIntentKey(const std::string& key) {
     edit.block = in.Get<uint64_t>();
     intent.strand = edit.strand;
     intent.epoch = edit.epoch;
+    intent.edit = edit;
+  } else if (kind == 3) {
+    BumpEdit edit;
+    in.GetInto(edit.uuid);
+    edit.strand = in.Get<uint16_t>();
+    edit.from_epoch = in.Get<uint32_t>();
+    edit.owner = in.Get<uint64_t>();
+    intent.strand = edit.strand;
+    intent.epoch = edit.from_epoch;
     intent.edit = edit;
   } else {
     return std::nullopt;

@@ -45,6 +45,7 @@ struct EndEdit {
 // Seals a stream whose strands have all ended and left nothing.
 struct FinishEdit {
   Uuid uuid{};
+  friend bool operator==(const FinishEdit&, const FinishEdit&) = default;
 };
 
 // Takes a strand: whoever wrote under the old epoch is fenced from here on.
@@ -53,24 +54,29 @@ struct BumpEdit {
   uint16_t strand = 0;
   uint32_t from_epoch = 0;
   uint64_t owner = 0;
+  friend bool operator==(const BumpEdit&, const BumpEdit&) = default;
 };
 
 // Holds a step, and may let go of another pin in the same commit. The same name again moves the pin.
 struct PinEdit {
   Pin pin;
   std::string instead_of;
+  friend bool operator==(const PinEdit&, const PinEdit&) = default;
 };
 struct UnpinEdit {
   std::string name;
+  friend bool operator==(const UnpinEdit&, const UnpinEdit&) = default;
 };
 // Shows that the holder of a pin with a term is alive.
 struct RenewEdit {
   std::string name;
+  friend bool operator==(const RenewEdit&, const RenewEdit&) = default;
 };
 // Takes away a pin whose counter stood at `counter` for its whole term on the observer's clock.
 struct ExpireEdit {
   std::string name;
   uint64_t counter = 0;
+  friend bool operator==(const ExpireEdit&, const ExpireEdit&) = default;
 };
 
 // Gives up everything before `block`, whose first step is `step`. `keep` has, for strands with chunks before that, the last of
@@ -79,11 +85,13 @@ struct TrimEdit {
   uint64_t block = 0;
   uint64_t step = 0;
   std::vector<ChunkName> keep;
+  friend bool operator==(const TrimEdit&, const TrimEdit&) = default;
 };
 
 // Moves the oldest entries of the tail into a segment (level 0), or the oldest segments of one level into one of the next.
 struct SealEdit {
   SegmentRef ref;
+  friend bool operator==(const SealEdit&, const SealEdit&) = default;
 };
 
 // The `decision`-th mixture: in force from the first block after everything committed or parked.
@@ -91,6 +99,7 @@ struct MixtureEdit {
   Uuid uuid{};
   uint64_t decision = 0;
   uint64_t nonce = 0;
+  friend bool operator==(const MixtureEdit&, const MixtureEdit&) = default;
 };
 
 using Edit = std::variant<ChunkEdit, EndEdit, FinishEdit, BumpEdit, PinEdit, UnpinEdit, RenewEdit, ExpireEdit, TrimEdit, SealEdit, MixtureEdit>;
@@ -107,7 +116,7 @@ Status Apply(Manifest& manifest, const Edit& edit, const StreamInfo& info, const
 // The manifest after `before` with nothing changed yet: number, nonce and hash of the one before are set.
 Manifest Successor(const Manifest& before, std::string_view before_encoded, uint64_t nonce);
 
-// A chunk's or end's edit as the key of an intent, "pending/<strand>-<epoch>-<seq>-<the edit>", so that a listing alone brings it.
+// A chunk's, end's or bump's edit as the key of an intent, "pending/<strand>-<epoch>-<seq>-<the edit>", so that a listing alone brings it.
 std::string IntentKey(const Edit& edit, uint64_t seq);
 struct Intent {
   std::string key;
@@ -118,5 +127,7 @@ struct Intent {
 };
 // Nothing if the key is damaged: such an intent can never be carried.
 std::optional<Intent> ParseIntentKey(const std::string& key);
+// Whether the intent can never fit any more, by this manifest.
+bool Behind(const Intent& intent, const Manifest& manifest);
 
 }  // namespace headrace

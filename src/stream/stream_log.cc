@@ -249,6 +249,8 @@ Status StreamLog::Post(const std::vector<std::shared_ptr<Ticket>>& tickets, cons
       if (!chunk->finish) key = IntentKey(ticket->edit, chunk->name.seq);
     } else if (const auto* end = std::get_if<EndEdit>(&ticket->edit)) {
       key = IntentKey(ticket->edit, known()->manifest.strands[end->strand].next_seq);
+    } else if (const auto* bump = std::get_if<BumpEdit>(&ticket->edit)) {
+      key = IntentKey(ticket->edit, known()->manifest.strands[bump->strand].next_seq);
     }
     if (key.empty() || ticket->posted) continue;
     {
@@ -360,18 +362,14 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
     for (const ListEntry& entry : pending) {
       if (std::optional<Intent> intent = ParseIntentKey(entry.key)) intents.push_back(std::move(*intent));
     }
-    std::ranges::sort(intents, {}, [](const Intent& intent) { return std::tuple(intent.seq, intent.strand, intent.epoch); });
+    // Bumps come last: what was finished under the old epoch still counts.
+    std::ranges::sort(intents, {}, [](const Intent& intent) {
+      return std::tuple(std::holds_alternative<BumpEdit>(intent.edit), intent.seq, intent.strand, intent.epoch);
+    });
     for (Intent& intent : intents) {
       if (intent.strand >= next.strands.size()) continue;
-      const Strand& row = base.manifest.strands[intent.strand];
-      bool behind = intent.epoch < row.epoch || intent.seq < row.next_seq || row.ended || base.manifest.finished;
-      bool ours = std::ranges::any_of(proposal.tickets, [&](const auto& ticket) {
-        const auto* mine = std::get_if<ChunkEdit>(&ticket->edit);
-        const auto* theirs = std::get_if<ChunkEdit>(&intent.edit);
-        const auto* my_end = std::get_if<EndEdit>(&ticket->edit);
-        const auto* their_end = std::get_if<EndEdit>(&intent.edit);
-        return (mine && theirs && mine->name == theirs->name) || (my_end && their_end && *my_end == *their_end);
-      });
+      bool behind = Behind(intent, base.manifest);
+      bool ours = std::ranges::any_of(proposal.tickets, [&](const auto& ticket) { return ticket->edit == intent.edit; });
       if (behind || ours) {
         proposal.done_intents.push_back(std::move(intent.key));
       } else if (Apply(next, intent.edit, info_, rules).ok()) {
