@@ -17,8 +17,8 @@
 namespace headrace {
 namespace {
 
-// Mapping and unmapping cost more than a copy below this (bench/folder_bench.cc).
-constexpr uint64_t kMapFrom = 64 << 10;
+// Mapping and unmapping cost more than a copy below this (bench/bench_folder.cc).
+constexpr uint64_t kMapFrom = 256 << 10;
 // The deadline is looked at between pieces of this size.
 constexpr uint64_t kPiece = 8 << 20;
 // How often a folder may vanish under a writer before that is no accident any more.

@@ -17,6 +17,8 @@ namespace {
 
 constexpr size_t kLongestKey = 900;
 constexpr size_t kEntriesPerLook = 4096;  // at the deadline
+// Behind a folder's '/': greater than all its keys, for UTF-8 has no such byte.
+constexpr std::string_view kBehindAll = "\xFF";
 
 // Names that `CheckKey` refuses are other people's files: they cannot be read through a store, so they are not in its lists either.
 bool CanBeInAKey(std::string_view name) {
@@ -43,26 +45,35 @@ class Walk {
     }
   };
 
-  bool Full() const { return page_.entries.size() == options_.limit; }
+  // The wanted entries of one folder that come first: keys of files, and folders with their '/'.
+  struct Starts {
+    std::vector<std::string> first;  // in order
+    bool all = true;                 // false: there are more behind these
+  };
+
+  bool Over() const { return page_.entries.size() == options_.limit || !page_.next.empty(); }
 
   // False if no key that begins with `start` can be wanted. For a file `start` is the key.
   bool Wanted(const std::string& start, bool folder) const {
-    if (!folder) return start.starts_with(options_.prefix) && start > behind_;
+    if (!folder) return start > behind_ && start.starts_with(options_.prefix);
     if (!start.starts_with(options_.prefix) && !options_.prefix.starts_with(start)) return false;
-    return start > behind_ || behind_.starts_with(start);
+    return start > behind_ || (behind_.starts_with(start) && std::string_view(behind_).substr(start.size()) != kBehindAll);
   }
 
   // `folder` is the beginning of the keys in it: "", or with a '/' at its end.
   Status Visit(const std::string& folder) {
-    HR_ASSIGN_OR_RETURN(std::vector<std::string> starts, Read(folder));
-    // A heap and not a sorted list: a page often needs a few of very many.
-    std::ranges::make_heap(starts, std::greater<>());
-    for (; !starts.empty() && !Full(); starts.pop_back()) {
-      std::ranges::pop_heap(starts, std::greater<>());
-      const std::string& start = starts.back();
+    HR_ASSIGN_OR_RETURN(Starts starts, Read(folder));
+    for (const std::string& start : starts.first) {
+      if (Over()) break;
       HR_RETURN_IF_ERROR(start.ends_with('/') ? Visit(start) : Add(start));
     }
-    if (Full() && page_.next.empty()) page_.next = page_.entries.back().key;
+    if (page_.entries.size() == options_.limit) {
+      page_.next = page_.entries.back().key;
+    } else if (!starts.all && page_.next.empty()) {
+      // The page has room left, since some of the first were gone or empty when their turn came.
+      page_.next = starts.first.back();
+      if (page_.next.ends_with('/')) page_.next += kBehindAll;
+    }
     return {};
   }
 
@@ -76,10 +87,9 @@ class Walk {
     return Failure(key, errno);
   }
 
-  // The wanted entries: keys of files, and folders with their '/'.
-  Result<std::vector<std::string>> Read(const std::string& folder) {
+  Result<Starts> Read(const std::string& folder) {
     HR_RETURN_IF_ERROR(in_time_());
-    std::vector<std::string> starts;
+    Starts starts;
     OpenFile file = OpenFile::At(syscalls_, Cat(root_, "/", folder), O_RDONLY | O_DIRECTORY);
     if (!file.open()) {
       if (IsGone(errno)) return starts;
@@ -88,14 +98,17 @@ class Walk {
     Listing listing{::fdopendir(file.get())};
     if (!listing.stream) return Failure(folder, errno);
     file.Release();  // the listing closes it
+
+    // Every entry is looked at, and few are kept: those that fit into the page, as a heap with the last of them on top.
+    const size_t room = options_.limit - page_.entries.size();
+    std::string start;
     for (size_t seen = 1;; ++seen) {
       if (seen % kEntriesPerLook == 0) HR_RETURN_IF_ERROR(in_time_());
       errno = 0;
       const dirent* entry = ::readdir(listing.stream);
       if (!entry) break;
-      std::string_view name = entry->d_name;
-      if (!CanBeInAKey(name) || folder.size() + name.size() > kLongestKey) continue;
-      std::string start = Cat(folder, name);
+      const std::string_view name = entry->d_name;
+      start.assign(folder).append(name);
       bool is_folder = entry->d_type == DT_DIR;
       if (entry->d_type != DT_DIR && entry->d_type != DT_REG) {
         struct stat about;
@@ -106,9 +119,18 @@ class Walk {
         is_folder = S_ISDIR(about.st_mode);
       }
       if (is_folder) start += '/';
-      if (Wanted(start, is_folder)) starts.push_back(std::move(start));
+      if (!Wanted(start, is_folder) || !CanBeInAKey(name) || start.size() > kLongestKey) continue;
+      if (starts.first.size() == room) {
+        starts.all = false;
+        if (starts.first.front() < start) continue;
+        std::ranges::pop_heap(starts.first);
+        starts.first.pop_back();
+      }
+      starts.first.push_back(start);
+      std::ranges::push_heap(starts.first);
     }
     if (errno != 0) return Failure(folder, errno);
+    std::ranges::sort_heap(starts.first);
     return starts;
   }
 
