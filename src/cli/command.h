@@ -20,6 +20,7 @@ enum ExitStatus : int {
   kDone = 0,
   kFailed = 1,      // the answer is no, or it failed
   kWrongWords = 2,  // the command line could not be understood
+  kInterrupted = 3,  // stopped by a signal, and the answer says how far it came; the shell is told 128 + signal
 };
 
 class Command {
@@ -40,5 +41,15 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& name, Duration& time,
 
 std::unique_ptr<Command> MakeProbeCommand();
 std::unique_ptr<Command> MakeBenchCommand();
+std::unique_ptr<Command> MakeCreateCommand();
+std::unique_ptr<Command> MakeAppendCommand();
+std::unique_ptr<Command> MakeInspectCommand();
+std::unique_ptr<Command> MakeDigestCommand();
+std::unique_ptr<Command> MakeVerifyCommand();
+std::unique_ptr<Command> MakeCatCommand();
+std::unique_ptr<Command> MakePinCommand();
+std::unique_ptr<Command> MakeUnpinCommand();
+std::unique_ptr<Command> MakePinsCommand();
+std::unique_ptr<Command> MakeGcCommand();
 
 }  // namespace headrace::cli

@@ -6,10 +6,8 @@ namespace headrace::cli {
 namespace {
 
 constexpr LaterCommand kLater[] = {
-    {"create", "0.2"},  {"append", "0.2"}, {"inspect", "0.2"}, {"digest", "0.2"}, {"verify", "0.2"},
-    {"cat", "0.2"},     {"pin", "0.2"},    {"unpin", "0.2"},   {"pins", "0.2"},   {"gc", "0.2"},
-    {"produce", "0.3"}, {"plan", "0.3"},   {"lineage", "0.3"}, {"mix", "0.3"},    {"demo", ""},
-    {"blame", ""},      {"node", ""},      {"top", ""},        {"dashboard", ""}, {"copy", ""},
+    {"produce", "0.3"}, {"plan", "0.3"}, {"lineage", "0.3"}, {"mix", "0.3"},    {"demo", ""},
+    {"blame", ""},      {"node", ""},    {"top", ""},        {"dashboard", ""}, {"copy", ""},
 };
 
 }  // namespace

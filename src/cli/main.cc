@@ -22,8 +22,10 @@ namespace {
 
 Commands AllCommands() {
   Commands commands;
-  commands.push_back(MakeProbeCommand());
-  commands.push_back(MakeBenchCommand());
+  for (auto make : {MakeCreateCommand, MakeAppendCommand, MakeInspectCommand, MakeCatCommand, MakeDigestCommand, MakeVerifyCommand, MakePinCommand,
+                    MakeUnpinCommand, MakePinsCommand, MakeGcCommand, MakeProbeCommand, MakeBenchCommand}) {
+    commands.push_back(make());
+  }
   return commands;
 }
 
@@ -80,6 +82,10 @@ int Execute(const Console& console, Command& command) {
   std::string name = "headrace " + command.name();
   Result<ExitStatus> status = command.Run(console, interrupts.stop());
   if (int number = Interrupts::caught(); number != 0) {
+    if (status.ok() && *status == kInterrupted) {
+      console.Flush();
+      return 128 + number;
+    }
     std::string message = fmt::format("interrupted ({})", strsignal(number));
     if (!status.ok() && status.code() != Code::kCancelled) message += "; " + status.status().message();
     console.Fail(name, Status(Code::kCancelled, message));

@@ -12,10 +12,11 @@ import pytest
 from calls import ROOT, Headrace
 
 LATER = {
-    "create": "0.2", "append": "0.2", "inspect": "0.2", "digest": "0.2", "verify": "0.2", "cat": "0.2", "pin": "0.2",
-    "unpin": "0.2", "pins": "0.2", "gc": "0.2", "produce": "0.3", "plan": "0.3", "lineage": "0.3", "mix": "0.3",
+    "produce": "0.3", "plan": "0.3", "lineage": "0.3", "mix": "0.3",
     "demo": None, "blame": None, "node": None, "top": None, "dashboard": None, "copy": None,
 }  # fmt: skip
+
+STREAM_COMMANDS = ("create", "append", "inspect", "digest", "verify", "cat", "pin", "unpin", "pins", "gc")
 
 
 def test_version_is_the_projects(headrace: Headrace) -> None:
@@ -30,7 +31,7 @@ def test_help_names_every_command_and_the_exit_statuses(headrace: Headrace) -> N
         done = headrace(*words)
         assert done.status == 0
         assert done.err == ""
-        for word in ("probe", "bench", "--json", "s3://bucket/prefix", "Exit status"):
+        for word in ("probe", "bench", *STREAM_COMMANDS, "--json", "s3://bucket/prefix", "Exit status"):
             assert word in done.out
     for command in ("probe", "bench"):
         for words in ([command, "--help"], ["help", command]):
@@ -38,10 +39,15 @@ def test_help_names_every_command_and_the_exit_statuses(headrace: Headrace) -> N
             assert done.status == 0
             assert "URI" in done.out
             assert "--json" in headrace("--help").out
+    for command in STREAM_COMMANDS:
+        done = headrace(command, "--help")
+        assert done.status == 0
+        for word in (f"usage: headrace {command} STREAM", "--json", f"  headrace {command} "):
+            assert word in done.out
 
 
 def test_help_fits_a_terminal(headrace: Headrace) -> None:
-    for words in (["--help"], ["probe", "--help"], ["bench", "--help"]):
+    for words in (["--help"], *([command, "--help"] for command in ("probe", "bench", *STREAM_COMMANDS))):
         assert max(len(line) for line in headrace(*words).out.splitlines()) <= 132
 
 

@@ -1,0 +1,132 @@
+// `headrace append STREAM [FILE…]`: steps from files and pipes.
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/appender.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/step_inputs.h"
+#include "cli/stream_for_command.h"
+
+namespace headrace::cli {
+namespace {
+
+constexpr Duration kDrain = std::chrono::seconds(10);
+
+// A stop that comes a while after another: time to finish what was begun.
+class Drain {
+ public:
+  explicit Drain(std::stop_token stop)
+      : waiter_([this, stop = std::move(stop)](const std::stop_token& own) {
+          while (!stop.stop_requested() && !own.stop_requested()) RealClock().SleepFor(std::chrono::milliseconds(50), own);
+          RealClock().SleepFor(kDrain, own);
+          if (!own.stop_requested()) asked_.request_stop();
+        }) {}
+
+  Deadline deadline() const { return Deadline::OnlyStop(asked_.get_token()); }
+
+ private:
+  std::stop_source asked_;
+  std::jthread waiter_;
+};
+
+std::string Steps(uint64_t count) { return fmt::format("{} step{}", count, count == 1 ? "" : "s"); }
+
+class AppendCommand final : public Command {
+ public:
+  std::string name() const override { return "append"; }
+  std::string summary() const override { return "append steps to a stream, from .npz files or JSON lines"; }
+
+  void Declare(CLI::App& app) override {
+    AddStream(app, uri_);
+    app.add_option("FILE", files_, "each .npz is one step, each line of a .jsonl is one step; none, or -: JSON lines from stdin");
+    app.add_option("--source", options_.source, "append each step of this source exactly once: a run that is repeated goes on where it was")
+        ->type_name("NAME")
+        ->check([](const std::string& name) { return name.empty() || name.size() > 200 ? std::string("a name has 1 to 200 bytes") : std::string(); });
+    app.add_option_function<uint16_t>("--strand", [this](uint16_t strand) { options_.strand = strand; }, "write on this strand (any that is free)")
+        ->type_name("N");
+    app.add_flag_callback("--zstd", [this] { options_.chunk.codec = Codec::kZstd; }, "compress");
+    app.footer(
+        "A step is one global batch: every column with all lanes together; its leading dimension is split evenly over the lanes.\n"
+        "JSON: nested lists for arrays, lists of lists for ragged columns, lists of texts for bytes columns. .npz: written with\n"
+        "numpy.savez; a ragged or bytes column c as the arrays c.values and c.offsets. Numbers that a column's type cannot hold\n"
+        "are refused. What a step is, and what happens if a process dies: docs/guide/streams.md\n"
+        "\n"
+        "  headrace append /data/live step1.npz step2.npz\n"
+        "  generate | headrace append s3://bucket/live --source generator-3\n"
+        "  echo '{\"tokens\": [[1, 2], [3, 4]]}' | headrace append /data/live --json");
+  }
+
+  Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
+    HR_RETURN_IF_ERROR(StepInputs::CheckNames(files_));
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
+    Drain drain(stop);
+    Deadline deadline = drain.deadline();
+    Appender appender(log, options_);
+    HR_ASSIGN_OR_RETURN(uint64_t done, appender.Begin(Deadline::OnlyStop(stop)));
+    StepInputs inputs(files_, log->info(), stop);
+    uint64_t skipped = 0;
+    Status status = Append(appender, inputs, done, skipped, deadline);
+    bool stopped = status.code() == Code::kCancelled && stop.stop_requested();
+    // What was read before the trouble is whole.
+    if (!status.ok() && status.code() != Code::kFenced) {
+      Status flushed = appender.Flush(deadline);
+      if (!flushed.ok()) status = flushed;
+    }
+    if (status.ok()) status = appender.Flush(deadline);
+    if (!status.ok() && !stopped) {
+      std::string before = appender.appended() > 0 ? fmt::format("; {} before it were appended", Steps(appender.appended())) : "";
+      return Status(status.code(), status.message() + before);
+    }
+    return Report(console, appender, log->known()->manifest, skipped, stopped);
+  }
+
+ private:
+  static Status Append(Appender& appender, StepInputs& inputs, uint64_t done, uint64_t& skipped, const Deadline& deadline) {
+    Progress progress;
+    for (; skipped < done; ++skipped) {
+      HR_ASSIGN_OR_RETURN(bool more, inputs.Skip());
+      if (!more) return {};
+      progress.Show(fmt::format("skipping what is in already: {} of {}", Steps(skipped + 1), done));
+    }
+    while (true) {
+      HR_ASSIGN_OR_RETURN(std::optional<std::vector<Body>> cells, inputs.Next());
+      if (!cells) return {};
+      HR_RETURN_IF_ERROR(appender.Add(*std::move(cells), deadline));
+      progress.Show(fmt::format("appended {}", Steps(appender.appended())));
+    }
+  }
+
+  Result<ExitStatus> Report(const Console& console, const Appender& appender, const Manifest& manifest, uint64_t skipped, bool stopped) const {
+    uint64_t left = appender.waiting();
+    if (console.json()) {
+      nlohmann::json document = {{"appended", appender.appended()}, {"skipped", skipped}, {"steps", manifest.frontier_step}};
+      if (appender.first_step()) document["first_step"] = *appender.first_step();
+      if (left > 0) document["left_over"] = left;
+      if (stopped) document["interrupted"] = true;
+      console.SayJson(document);
+    }
+    std::string skips = skipped > 0 ? fmt::format(" ({} of \"{}\" skipped: in the stream already)", Steps(skipped), options_.source) : "";
+    console.Say(fmt::format("{}appended {}{}; the stream has {}", stopped ? "interrupted: " : "", Steps(appender.appended()), skips,
+                            Steps(manifest.frontier_step)));
+    if (left > 0) {
+      std::string_view why = stopped ? "were read and not appended" : "at the end do not fill a block of the stream and were left out: append them together "
+                                                                      "with the steps that follow";
+      console.Complain("headrace append", Status(Code::kInvalidArgument, fmt::format("{} {}", Steps(left), why)));
+    }
+    return stopped ? kInterrupted : left > 0 ? kFailed : kDone;
+  }
+
+  std::string uri_;
+  std::vector<std::string> files_;
+  AppendOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeAppendCommand() { return std::make_unique<AppendCommand>(); }
+
+}  // namespace headrace::cli

@@ -1,0 +1,195 @@
+// `headrace inspect STREAM`: how a stream stands, or where a step is.
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/size.h"
+#include "cli/command.h"
+#include "cli/stream_for_command.h"
+#include "cli/table.h"
+#include "stream/stream_reader.h"
+
+namespace headrace::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string_view OrderName(Order order) { return order == Order::kPlanned ? "planned" : "arrival"; }
+std::string_view KindName(Column::Kind kind) { return kind == Column::kArray ? "array" : kind == Column::kRagged ? "ragged" : "bytes"; }
+
+// A process that has taken strands, as the strand table knows it.
+struct Producer {
+  std::vector<uint16_t> strands;
+  uint32_t epoch = 0;    // the highest of its strands
+  uint64_t changed = 0;  // the manifest that changed one of them last
+};
+
+std::map<uint64_t, Producer> ProducersOf(const Manifest& manifest) {
+  std::map<uint64_t, Producer> producers;
+  for (uint16_t v = 0; v < manifest.strands.size(); ++v) {
+    const Strand& row = manifest.strands[v];
+    if (row.epoch == 0) continue;
+    Producer& producer = producers[row.owner];
+    producer.strands.push_back(v);
+    producer.epoch = std::max(producer.epoch, row.epoch);
+    producer.changed = std::max(producer.changed, row.changed);
+  }
+  return producers;
+}
+
+class InspectCommand final : public Command {
+ public:
+  std::string name() const override { return "inspect"; }
+  std::string summary() const override { return "how a stream stands; with --step, where a step is and how large"; }
+
+  void Declare(CLI::App& app) override {
+    AddStream(app, uri_);
+    app.add_option_function<uint64_t>("--step", [this](uint64_t step) { step_ = step; }, "this step's chunk, cells and mixture")->type_name("N");
+    app.footer(
+        "  headrace inspect /data/live\n"
+        "  headrace inspect s3://bucket/live --step 1000 --json");
+  }
+
+  Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
+    Deadline deadline = Deadline::OnlyStop(stop);
+    return step_ ? ShowStep(console, log, deadline) : ShowStream(console, *log, deadline);
+  }
+
+ private:
+  static Result<ExitStatus> ShowStream(const Console& console, StreamLog& log, const Deadline& deadline) {
+    StreamLog::StatePtr state = log.known();
+    const Manifest& manifest = state->manifest;
+    uint64_t bytes = 0;
+    uint64_t chunks = 0;
+    auto count = [&](const Entry& entry) {
+      bytes += entry.bytes;
+      ++chunks;
+      return Status();
+    };
+    HR_RETURN_IF_ERROR(log.index().ForEach(manifest, manifest.trim_block, UINT64_MAX, deadline, count));
+    for (const Entry& entry : manifest.parked) HR_RETURN_IF_ERROR(count(entry));
+    if (console.json()) console.SayJson(StreamJson(log, *state, chunks, bytes));
+    for (const std::string& line : StreamLines(log, *state, chunks, bytes)) console.Say(line);
+    return kDone;
+  }
+
+  static json StreamJson(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes) {
+    const StreamInfo& info = log.info();
+    const Manifest& manifest = state.manifest;
+    json document = {{"stream", log.store().Describe()},
+                     {"uuid", UuidText(info.uuid)},
+                     {"steps", manifest.frontier_step},
+                     {"trim", manifest.trim_step},
+                     {"lanes", info.lanes},
+                     {"strands", info.strands},
+                     {"order", OrderName(info.order)},
+                     {"sealed", manifest.finished},
+                     {"manifest", manifest.number},
+                     {"manifest_bytes", state.encoded.size()},
+                     {"bytes", bytes},
+                     {"chunks", chunks},
+                     {"parked", manifest.parked.size()}};
+    for (const char* list : {"columns", "producers", "pins", "mixtures"}) document[list] = json::array();
+    for (const Column& column : info.columns) {
+      document["columns"].push_back({{"name", column.name}, {"dtype", DtypeName(column.dtype)}, {"kind", KindName(column.kind)}});
+    }
+    for (const auto& [owner, producer] : ProducersOf(manifest)) {
+      document["producers"].push_back({{"owner", fmt::format("{:016x}", owner)},
+                                       {"strands", producer.strands},
+                                       {"epoch", producer.epoch},
+                                       {"changed", producer.changed},
+                                       {"commits_ago", manifest.number - producer.changed}});
+    }
+    for (const Pin& pin : manifest.pins) document["pins"].push_back({{"name", pin.name}, {"step", pin.step}, {"term_seconds", pin.term_seconds}});
+    for (const MixtureRef& mixture : manifest.mixtures) {
+      document["mixtures"].push_back({{"number", mixture.number}, {"first_block", mixture.first_block}});
+    }
+    return document;
+  }
+
+  static std::vector<std::string> StreamLines(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes) {
+    const StreamInfo& info = log.info();
+    const Manifest& manifest = state.manifest;
+    std::vector<std::string> columns;
+    for (const Column& column : info.columns) {
+      std::string kind = column.kind == Column::kRagged ? "ragged:" : "";
+      columns.push_back(fmt::format("{}:{}", column.name, column.kind == Column::kBytes ? "bytes" : kind + std::string(DtypeName(column.dtype))));
+    }
+    std::vector<std::string> lines = {
+        fmt::format("stream    {}", log.store().Describe()),
+        fmt::format("uuid      {}", UuidText(info.uuid)),
+        fmt::format("steps     {} to {}{}", Grouped(static_cast<double>(manifest.trim_step)), Grouped(static_cast<double>(manifest.frontier_step)),
+                    manifest.finished ? ", sealed" : ""),
+        fmt::format("shape     {} lanes, {} strands, {} order", info.lanes, info.strands, OrderName(info.order)),
+        fmt::format("columns   {}", fmt::join(columns, ", ")),
+        fmt::format("stored    {} in {} chunks{}", FormatSize(static_cast<double>(bytes)), chunks,
+                    manifest.parked.empty() ? "" : fmt::format(", {} of them waiting for their turn", manifest.parked.size())),
+        fmt::format("manifest  number {}, {}", manifest.number, FormatSize(static_cast<double>(state.encoded.size())))};
+    for (const MixtureRef& mixture : manifest.mixtures) lines.push_back(fmt::format("mixture   {} from block {} on", mixture.number, mixture.first_block));
+    for (const Pin& pin : manifest.pins) lines.push_back(fmt::format("pin       {} holds step {}", pin.name, pin.step));
+    Table table;
+    for (const auto& [owner, producer] : ProducersOf(manifest)) {
+      table.Add({fmt::format("producer  {:016x}", owner), fmt::format("strand {}", fmt::join(producer.strands, ",")), fmt::format("epoch {}", producer.epoch),
+                 fmt::format("last change {} commits ago", manifest.number - producer.changed)});
+    }
+    for (std::string& line : table.Lines()) lines.push_back(std::move(line));
+    return lines;
+  }
+
+  Result<ExitStatus> ShowStep(const Console& console, const std::shared_ptr<StreamLog>& log, const Deadline& deadline) const {
+    StreamReader reader(log);
+    HR_ASSIGN_OR_RETURN(Entry entry, reader.Find(*step_, deadline));
+    std::string key = entry.name.Key();
+    std::string what = log->store().Describe(key);
+    HR_ASSIGN_OR_RETURN(std::optional<Object> object, log->store().Get(key, deadline));
+    if (!object) return Status(Code::kCorrupt, fmt::format("the chunk {} of step {} is missing", what, *step_));
+    HR_ASSIGN_OR_RETURN(ChunkHeader header, DecodeChunkHeader(object->bytes.Slice(0, entry.header_bytes).span(), entry, log->info(), what));
+    json cells = json::array();
+    Table table;
+    table.Add({"lane", "bytes", "stored", "codec"});
+    for (uint32_t lane = 0; lane < log->info().lanes; ++lane) {
+      uint64_t offset = header.lane[lane].offset;
+      Bytes bytes = object->bytes.Slice(offset, header.lane[lane + 1].offset - offset);
+      HR_ASSIGN_OR_RETURN(std::vector<CellPlace> places, DecodeDirectory(bytes.span(), header, lane, what));
+      const CellPlace& place = places[*step_ - entry.first_step];
+      std::string_view codec = place.codec == Codec::kZstd ? "zstd" : "none";
+      cells.push_back({{"lane", lane}, {"bytes", place.raw}, {"stored_bytes", place.stored}, {"codec", codec}});
+      table.Add({std::to_string(lane), std::to_string(place.raw), std::to_string(place.stored), std::string(codec)});
+    }
+    if (console.json()) {
+      console.SayJson({{"step", *step_},
+                       {"chunk",
+                        {{"object", what},
+                         {"strand", entry.name.strand},
+                         {"epoch", entry.name.epoch},
+                         {"seq", entry.name.seq},
+                         {"block", entry.block},
+                         {"first_step", entry.first_step},
+                         {"steps", entry.steps},
+                         {"bytes", entry.bytes}}},
+                       {"cells", cells},
+                       {"mixture", entry.mixture}});
+    }
+    console.Say(fmt::format("step     {}", *step_));
+    console.Say(fmt::format("chunk    {}", what));
+    console.Say(fmt::format("         steps {} to {}, {}; block {} of strand {}, epoch {}", entry.first_step, entry.end_step() - 1,
+                            FormatSize(static_cast<double>(entry.bytes)), entry.block, entry.name.strand, entry.name.epoch));
+    console.Say(fmt::format("mixture  {}", entry.mixture));
+    for (const std::string& line : table.Lines()) console.Say(line);
+    return kDone;
+  }
+
+  std::string uri_;
+  std::optional<uint64_t> step_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeInspectCommand() { return std::make_unique<InspectCommand>(); }
+
+}  // namespace headrace::cli

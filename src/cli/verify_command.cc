@@ -1,0 +1,73 @@
+// `headrace verify STREAM`: is everything there, and as it was written?
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/size.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/stream_for_command.h"
+#include "stream/verify.h"
+
+namespace headrace::cli {
+namespace {
+
+class VerifyCommand final : public Command {
+ public:
+  std::string name() const override { return "verify"; }
+  std::string summary() const override { return "read everything and check every checksum; exit 1 and name each damaged object"; }
+
+  void Declare(CLI::App& app) override {
+    AddStream(app, uri_);
+    app.footer(
+        "Reads all that the newest manifest refers to: chunks, the index, and the chain of every strand.\n"
+        "\n"
+        "  headrace verify /data/live\n"
+        "  headrace verify s3://bucket/live --json");
+  }
+
+  Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
+    Result<VerifyReport> report = Read(stop);
+    if (report.code() == Code::kCorrupt) {
+      // So near the root that nothing below it can be found.
+      report = VerifyReport{.damaged = {{uri_, report.status().message()}}};
+    }
+    if (!report.ok()) return report.status();
+    bool good = report->damaged.empty();
+    if (console.json()) {
+      nlohmann::json damaged = nlohmann::json::array();
+      for (const Damage& damage : report->damaged) damaged.push_back({{"object", damage.object}, {"what", damage.what}});
+      console.SayJson({{"ok", good},
+                       {"damaged", damaged},
+                       {"steps", report->steps},
+                       {"chunks", report->chunks},
+                       {"segments", report->segments},
+                       {"bytes", report->bytes}});
+    }
+    for (const Damage& damage : report->damaged) console.Say(fmt::format("{} {}: {}", console.Mark(false), damage.object, damage.what));
+    std::string seen = fmt::format("{} steps, {} chunks, {} index segments, {}", report->steps, report->chunks, report->segments,
+                                   FormatSize(static_cast<double>(report->bytes)));
+    console.Say(console.Bold(good ? fmt::format("{} whole: {}", console.Mark(true), seen)
+                                  : fmt::format("{} damaged objects among {}", report->damaged.size(), seen)));
+    return good ? kDone : kFailed;
+  }
+
+ private:
+  Result<VerifyReport> Read(std::stop_token stop) const {
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
+    Progress progress;
+    return Verify(*log, Deadline::OnlyStop(stop), [&](uint64_t done, uint64_t of) {
+      progress.Show(fmt::format("step {} of {}", done, of), static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, of)));
+    });
+  }
+
+  std::string uri_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeVerifyCommand() { return std::make_unique<VerifyCommand>(); }
+
+}  // namespace headrace::cli
