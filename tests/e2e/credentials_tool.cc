@@ -34,8 +34,10 @@ int main(int argc, char** argv) {
     nlohmann::json answer;
     if (found.ok()) {
       last = *found;
-      answer = {{"access_key_id", found->access_key_id}, {"secret_access_key", found->secret_access_key},
-                {"session_token", found->session_token}, {"origin", found->origin}};
+      answer = {{"access_key_id", found->access_key_id},
+                {"secret_access_key", found->secret_access_key},
+                {"session_token", found->session_token},
+                {"origin", found->origin}};
       if (found->expires) answer["expires"] = FormatTimestamp(*found->expires);
     } else {
       answer = {{"code", CodeName(found.code())}, {"error", found.status().message()}};

@@ -75,11 +75,13 @@ class CredentialChain {
 
 }  // namespace
 
-std::shared_ptr<CredentialSource> MakeCredentialChain(CredentialOptions options, Surroundings surroundings, std::shared_ptr<HttpClient> http,
-                                                      Executor& executor, Random random) {
+std::shared_ptr<CredentialSource> MakeCredentialChain(CredentialOptions options, Surroundings surroundings,
+                                                      std::shared_ptr<HttpClient> http, Executor& executor, Random random) {
   if (options.profile && options.profile->empty()) options.profile.reset();
-  auto chain = std::make_shared<CredentialChain>(CredentialSearch{std::move(options), std::move(surroundings), std::move(http), executor.clock()});
-  return std::make_shared<RefreshingCredentials>([chain](const Deadline& deadline) { return chain->Find(deadline); }, executor, random);
+  auto chain = std::make_shared<CredentialChain>(
+      CredentialSearch{std::move(options), std::move(surroundings), std::move(http), executor.clock()});
+  return std::make_shared<RefreshingCredentials>([chain](const Deadline& deadline) { return chain->Find(deadline); }, executor,
+                                                 random);
 }
 
 }  // namespace headrace

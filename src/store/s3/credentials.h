@@ -1,11 +1,11 @@
 // Who we are to AWS: where credentials come from, and how they stay fresh.
 //
-// The chain is that of the AWS tools, the first source that has something wins: explicit options, environment, web identity token, profile files
-// (with `credential_process`), container, EC2 instance metadata (IMDSv2).
+// The chain is that of the AWS tools, the first source that has something wins: explicit options, environment, the role that a
+// profile assumes, web identity token, profile files (with `credential_process`), container, EC2 instance metadata (IMDSv2).
 //
-// They are renewed well before they end, by one fetch at a time in the background: callers go on with the old ones while those are good,
-// and wait only if there are none. A renewal that fails is logged and tried again; it takes nothing away that still works.
-// No secret and no token ever stands in a message or a log line.
+// They are renewed well before they end, by one fetch at a time in the background: callers go on with the old ones while those
+// are good, and wait only if there are none. A renewal that fails is logged and tried again; it takes nothing away that still
+// works. No secret and no token ever stands in a message or a log line.
 #pragma once
 
 #include <functional>
@@ -25,9 +25,9 @@ namespace headrace {
 struct Credentials {
   std::string access_key_id;
   std::string secret_access_key;
-  std::string session_token;          // empty: none
-  std::optional<WallTime> expires;    // none: they do not end
-  std::string origin;                 // for messages: "environment", "profile dev", "instance role"
+  std::string session_token;  // empty: none
+  std::optional<WallTime> expires;  // none: they do not end
+  std::string origin;  // for messages: "environment", "profile dev", "instance role"
 };
 
 // Thread-safe.
@@ -42,7 +42,7 @@ class CredentialSource {
 
 // What the process knows of its surroundings, passed in for tests.
 struct Surroundings {
-  std::function<std::optional<std::string>(const std::string& name)> env;            // a variable, if it is set and not empty
+  std::function<std::optional<std::string>(const std::string& name)> env;  // a variable, if it is set and not empty
   std::function<Result<std::optional<std::string>>(const std::string& path)> read;  // a file's content, nothing if it is absent
   std::function<Result<std::string>(const std::string& command, const Deadline&)> run;  // a shell command's standard output
   static Surroundings Process();

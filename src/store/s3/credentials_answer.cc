@@ -91,8 +91,8 @@ Status CheckCredentials(const Credentials& credentials) {
                                               " holds a blank, a control character or one that is not ASCII: copy it again"));
   };
   if (credentials.access_key_id.empty() || credentials.secret_access_key.empty()) {
-    return Status(Code::kInvalidArgument, Cat(credentials.access_key_id.empty() ? "the access key id" : "the secret access key", " from ",
-                                              credentials.origin, " is missing"));
+    return Status(Code::kInvalidArgument, Cat(credentials.access_key_id.empty() ? "the access key id" : "the secret access key",
+                                              " from ", credentials.origin, " is missing"));
   }
   HR_RETURN_IF_ERROR(check(credentials.access_key_id, "the access key id"));
   HR_RETURN_IF_ERROR(check(credentials.secret_access_key, "the secret access key"));
@@ -115,7 +115,8 @@ Result<Credentials> ParseCredentialsJson(std::string_view text, const std::strin
                                                                {token_name, &credentials.session_token},
                                                                {"Expiration", &expiration}};
   for (const auto& [name, value] : fields) {
-    if (!TakeText(object, name, *value)) return Status(Code::kUnavailable, Cat("`", name, "` in the answer of ", origin, " is not text"));
+    if (!TakeText(object, name, *value))
+      return Status(Code::kUnavailable, Cat("`", name, "` in the answer of ", origin, " is not text"));
     bool needed = value == &credentials.access_key_id || value == &credentials.secret_access_key;
     if (needed && value->empty()) return Status(Code::kUnavailable, Cat("the answer of ", origin, " has no `", name, "`"));
   }
@@ -130,7 +131,8 @@ Result<Credentials> ParseCredentialsJson(std::string_view text, const std::strin
 
 std::string Redact(std::string text, std::string_view secret) {
   if (secret.empty()) return text;
-  for (size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at + 3)) text.replace(at, secret.size(), "***");
+  for (size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at + 3))
+    text.replace(at, secret.size(), "***");
   return text;
 }
 

@@ -11,7 +11,8 @@
 namespace headrace {
 
 // The JSON object of metadata services and of `credential_process`: AccessKeyId, SecretAccessKey, `token_name`, Expiration.
-// `origin` names the giver in messages and in what is returned. An object with a `Code` other than Success is the giver's own error: kDenied.
+// `origin` names the giver in messages and in what is returned. An object with a `Code` other than Success is the giver's own
+// error: kDenied.
 Result<Credentials> ParseCredentialsJson(std::string_view json, const std::string& token_name, const std::string& origin);
 
 // ISO 8601 with a zone: 2026-01-02T03:04:05Z, 2026-01-02T03:04:05.678+01:00.

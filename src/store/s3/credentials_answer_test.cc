@@ -31,8 +31,8 @@ TEST(Timestamp, FarInTheFutureDoesNotOverflow) {
 
 TEST(Timestamp, AnythingElseIsRefused) {
   for (const char* text : {"", "tomorrow", "2026-01-02", "2026-01-02T03:04:05", "2026-13-02T03:04:05Z", "2026-02-30T03:04:05Z",
-                           "2026-01-02T24:04:05Z", "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05Z ", "2026-01-02T03:04:05+1:00", "1799107200",
-                           "1969-12-31T23:59:59Z", "2026-1-02T03:04:05Z"}) {
+                           "2026-01-02T24:04:05Z", "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05Z ", "2026-01-02T03:04:05+1:00",
+                           "1799107200", "1969-12-31T23:59:59Z", "2026-1-02T03:04:05Z"}) {
     EXPECT_EQ(Read(text), "refused") << text;
   }
 }
@@ -51,7 +51,8 @@ TEST(CredentialsJson, HasAllParts) {
 }
 
 TEST(CredentialsJson, TokenAndEndMayBeLeftOut) {
-  Result<Credentials> credentials = ParseCredentialsJson(R"({"AccessKeyId": "A", "SecretAccessKey": "S", "Expiration": null})", "Token", "x");
+  Result<Credentials> credentials =
+      ParseCredentialsJson(R"({"AccessKeyId": "A", "SecretAccessKey": "S", "Expiration": null})", "Token", "x");
   ASSERT_TRUE(credentials.ok());
   EXPECT_EQ(credentials->session_token, "");
   EXPECT_FALSE(credentials->expires);
@@ -68,16 +69,18 @@ TEST(CredentialsJson, WhatIsWrongIsNamedAndNotQuoted) {
   EXPECT_EQ(refusal(R"(["hush"])"), "the answer of container role is not a JSON object");
   EXPECT_EQ(refusal(R"({"SecretAccessKey": "hush"})"), "the answer of container role has no `AccessKeyId`");
   EXPECT_EQ(refusal(R"({"AccessKeyId": "A", "Token": "hush"})"), "the answer of container role has no `SecretAccessKey`");
-  EXPECT_EQ(refusal(R"({"AccessKeyId": "A", "SecretAccessKey": ["hush"]})"), "`SecretAccessKey` in the answer of container role is not text");
+  EXPECT_EQ(refusal(R"({"AccessKeyId": "A", "SecretAccessKey": ["hush"]})"),
+            "`SecretAccessKey` in the answer of container role is not text");
   EXPECT_THAT(refusal(R"({"AccessKeyId": "A", "SecretAccessKey": "hush", "Expiration": "soon"})"),
               HasSubstr("`Expiration` in the answer of container role: not a time"));
   EXPECT_THAT(refusal(R"({"AccessKeyId": "A", "SecretAccessKey": "hush\r\nX-Evil: 1"})"), HasSubstr("holds a blank"));
-  EXPECT_THAT(refusal(R"({"AccessKeyId": "A", "SecretAccessKey": "S", "Token": "hush hush"})"), HasSubstr("the session token from"));
+  EXPECT_THAT(refusal(R"({"AccessKeyId": "A", "SecretAccessKey": "S", "Token": "hush hush"})"),
+              HasSubstr("the session token from"));
 }
 
 TEST(CredentialsJson, TheGiversOwnErrorIsPassedOn) {
-  Result<Credentials> credentials = ParseCredentialsJson(R"({"Code": "AssumeRoleUnauthorizedAccess", "Message": "EC2 cannot assume the role"})", "Token",
-                                                         "instance role a");
+  Result<Credentials> credentials = ParseCredentialsJson(
+      R"({"Code": "AssumeRoleUnauthorizedAccess", "Message": "EC2 cannot assume the role"})", "Token", "instance role a");
   EXPECT_EQ(credentials.code(), Code::kDenied);
   EXPECT_EQ(credentials.status().message(), "instance role a answered AssumeRoleUnauthorizedAccess: EC2 cannot assume the role");
 }

@@ -71,7 +71,8 @@ class FakeHttp final : public HttpClient {
     Status late = deadline.Check(clock_, Cat(request.method, " ", request.url));
     if (!late.ok()) return late;
     auto found = handlers_.find(Cat(request.method, " ", request.url));
-    if (found == handlers_.end()) return Status(Code::kUnavailable, Cat(request.method, " ", request.url, ": connection refused"));
+    if (found == handlers_.end())
+      return Status(Code::kUnavailable, Cat(request.method, " ", request.url, ": connection refused"));
     return found->second(request);
   }
 

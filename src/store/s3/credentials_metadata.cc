@@ -90,7 +90,8 @@ Status CheckContainerUrl(std::string_view url) {
   // A name before an @ is how one host is made to look like another.
   bool clean = std::all_of(url.begin(), url.end(), [](char c) { return c > 0x20 && c < 0x7F && c != '\\'; });
   if ((!tls && !plain) || authority.empty() || !clean || authority.find('@') != std::string_view::npos) {
-    return Status(Code::kInvalidArgument, "AWS_CONTAINER_CREDENTIALS_FULL_URI is not a URL like http://127.0.0.1:8080/credentials");
+    return Status(Code::kInvalidArgument,
+                  "AWS_CONTAINER_CREDENTIALS_FULL_URI is not a URL like http://127.0.0.1:8080/credentials");
   }
   if (tls) return Status::Ok();
   std::string host = Lower(authority.substr(0, authority.front() == '[' ? authority.find(']') : authority.rfind(':')));
@@ -99,20 +100,22 @@ Status CheckContainerUrl(std::string_view url) {
   for (std::string_view allowed : {"169.254.170.2", "169.254.170.23", "fd00:ec2::23"}) {
     if (IsAddress(host, allowed)) return Status::Ok();
   }
-  return Status(Code::kInvalidArgument,
-                Cat("AWS_CONTAINER_CREDENTIALS_FULL_URI names the host ", host, ". Without TLS, credentials are fetched only from this machine, ",
-                    "169.254.170.2, 169.254.170.23 and fd00:ec2::23; use https://"));
+  return Status(Code::kInvalidArgument, Cat("AWS_CONTAINER_CREDENTIALS_FULL_URI names the host ", host,
+                                            ". Without TLS, credentials are fetched only from this machine, ",
+                                            "169.254.170.2, 169.254.170.23 and fd00:ec2::23; use https://"));
 }
 
 Result<CredentialFinding> LookAtContainer(const CredentialSearch& search, const Deadline& deadline) {
   std::string url;
   if (std::optional<std::string> relative = search.Env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")) {
-    if (relative->front() != '/') return Status(Code::kInvalidArgument, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must start with '/'");
+    if (relative->front() != '/')
+      return Status(Code::kInvalidArgument, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must start with '/'");
     url = Cat(kContainerHost, *relative);
   } else if (std::optional<std::string> full = search.Env("AWS_CONTAINER_CREDENTIALS_FULL_URI")) {
     url = *full;
   } else {
-    return CredentialFinding::Nothing("neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set");
+    return CredentialFinding::Nothing(
+        "neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set");
   }
   HR_RETURN_IF_ERROR(CheckContainerUrl(url));
   HR_ASSIGN_OR_RETURN(std::string token, ContainerToken(search));
@@ -133,7 +136,8 @@ Result<CredentialFinding> LookAtInstance(const CredentialSearch& search, const D
     return CredentialFinding::Nothing("not asked, because AWS_EC2_METADATA_DISABLED is set");
   }
   bool mode6 = Lower(search.Env("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE").value_or("")) == "ipv6";
-  std::string host = search.Env("AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or(std::string(mode6 ? kInstanceHost6 : kInstanceHost));
+  std::string host =
+      search.Env("AWS_EC2_METADATA_SERVICE_ENDPOINT").value_or(std::string(mode6 ? kInstanceHost6 : kInstanceHost));
   while (host.ends_with('/')) host.pop_back();
 
   HttpRequest token_request;
@@ -144,7 +148,8 @@ Result<CredentialFinding> LookAtInstance(const CredentialSearch& search, const D
   if (token.code() == Code::kCancelled) return token.status();
   if (!token.ok()) return CredentialFinding::Nothing(token.status().message());
   if (token->status == 429 || token->status >= 500) return Refusal(host, *token, "an IMDSv2 token");
-  if (token->status != 200) return CredentialFinding::Nothing(Cat(host, " answered ", token->status, " when asked for an IMDSv2 token"));
+  if (token->status != 200)
+    return CredentialFinding::Nothing(Cat(host, " answered ", token->status, " when asked for an IMDSv2 token"));
 
   auto get = [&](std::string_view path) {
     HttpRequest request;
@@ -154,7 +159,8 @@ Result<CredentialFinding> LookAtInstance(const CredentialSearch& search, const D
   };
   HR_ASSIGN_OR_RETURN(HttpResponse roles, get(kRolePath));
   std::string role(Trim(Split(roles.body.AsText(), '\n').front()));
-  if (roles.status == 404 || (roles.status == 200 && role.empty())) return CredentialFinding::Nothing("this EC2 instance has no role attached");
+  if (roles.status == 404 || (roles.status == 200 && role.empty()))
+    return CredentialFinding::Nothing("this EC2 instance has no role attached");
   if (roles.status != 200) return Refusal(host, roles, "the name of the instance role");
 
   HR_ASSIGN_OR_RETURN(HttpResponse answer, get(Cat(kRolePath, PercentEncode(role))));
@@ -163,8 +169,8 @@ Result<CredentialFinding> LookAtInstance(const CredentialSearch& search, const D
   // When EC2 itself cannot renew, it goes on handing out the old ones, and the services go on taking them.
   WallTime now = search.clock.WallNow();
   if (credentials.expires && *credentials.expires <= now) {
-    HR_LOG(kWarning, "the instance role's credentials have ended and EC2 has no newer ones: trying them nevertheless", {"origin", credentials.origin},
-           {"ended", FormatTimestamp(*credentials.expires)});
+    HR_LOG(kWarning, "the instance role's credentials have ended and EC2 has no newer ones: trying them nevertheless",
+           {"origin", credentials.origin}, {"ended", FormatTimestamp(*credentials.expires)});
     credentials.expires = now + 10min;
   }
   return CredentialFinding::Found(std::move(credentials));

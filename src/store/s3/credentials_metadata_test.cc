@@ -43,11 +43,13 @@ class Metadata : public testing::Test {
 
   void ServeInstance(const std::string& host) {
     http_->On(Cat("PUT ", host, "/latest/api/token"), [](const HttpRequest& request) {
-      return HeaderOf(request, "x-aws-ec2-metadata-token-ttl-seconds") == "21600" ? FakeHttp::Answer(200, "v2-token") : FakeHttp::Answer(400, "");
+      return HeaderOf(request, "x-aws-ec2-metadata-token-ttl-seconds") == "21600" ? FakeHttp::Answer(200, "v2-token")
+                                                                                  : FakeHttp::Answer(400, "");
     });
     auto guarded = [](std::string body) {
       return [body](const HttpRequest& request) {
-        return HeaderOf(request, "x-aws-ec2-metadata-token") == "v2-token" ? FakeHttp::Answer(200, body) : FakeHttp::Answer(401, "");
+        return HeaderOf(request, "x-aws-ec2-metadata-token") == "v2-token" ? FakeHttp::Answer(200, body)
+                                                                           : FakeHttp::Answer(401, "");
       };
     };
     http_->On(Cat("GET ", host, "/latest/meta-data/iam/security-credentials/"), guarded("trainer\n"));
@@ -157,21 +159,26 @@ TEST_F(Metadata, ContainerTokenIsReadAnewEachTime) {
 TEST_F(Metadata, ContainerRefusalSaysWhyButNoSecret) {
   surroundings_.env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] = "/v2/credentials/1234";
   surroundings_.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = "hush";
-  EXPECT_THAT(Container(), AllOf(HasSubstr("http://169.254.170.2 did not answer"), Not(HasSubstr("1234")), Not(HasSubstr("hush"))));
-  http_->On("GET http://169.254.170.2/v2/credentials/1234", 403, R"({"code": "AccessDenied", "message": "token hush is not valid"})");
-  EXPECT_EQ(Container(), "Denied: http://169.254.170.2 answered 403 when asked for the container's credentials: token *** is not valid");
+  EXPECT_THAT(Container(),
+              AllOf(HasSubstr("http://169.254.170.2 did not answer"), Not(HasSubstr("1234")), Not(HasSubstr("hush"))));
+  http_->On("GET http://169.254.170.2/v2/credentials/1234", 403,
+            R"({"code": "AccessDenied", "message": "token hush is not valid"})");
+  EXPECT_EQ(Container(),
+            "Denied: http://169.254.170.2 answered 403 when asked for the container's credentials: token *** is not valid");
   http_->On("GET http://169.254.170.2/v2/credentials/1234", 500, "");
   EXPECT_THAT(Container(), HasSubstr("Unavailable"));
 }
 
 TEST_F(Metadata, ContainerUrlIsPlainOnlyOnThisMachineAndItsNeighbours) {
-  for (const char* url : {"https://anywhere.example/x", "http://127.0.0.1/x", "http://127.9.8.7:80", "http://localhost:1338/x", "http://[::1]:80/x",
-                          "http://169.254.170.2/x", "http://169.254.170.23/x", "http://[fd00:ec2::23]/x", "http://[FD00:EC2:0::23]:80/x"}) {
+  for (const char* url :
+       {"https://anywhere.example/x", "http://127.0.0.1/x", "http://127.9.8.7:80", "http://localhost:1338/x", "http://[::1]:80/x",
+        "http://169.254.170.2/x", "http://169.254.170.23/x", "http://[fd00:ec2::23]/x", "http://[FD00:EC2:0::23]:80/x"}) {
     EXPECT_TRUE(CheckContainerUrl(url).ok()) << url << ": " << CheckContainerUrl(url).ToString();
   }
   for (const char* url :
-       {"http://anywhere.example/x", "http://10.0.0.1/x", "http://169.254.169.254/x", "http://169.254.170.2.evil.example/", "http://127.0.0.1@evil.example/",
-        "http://127.0.0.1\\@evil.example/", "http://127.0.0.1:80@evil.example/", "ftp://127.0.0.1/", "127.0.0.1/x", "http://", "http:///x", "https://", "http://[::2]/", "http://[/",
+       {"http://anywhere.example/x", "http://10.0.0.1/x", "http://169.254.169.254/x", "http://169.254.170.2.evil.example/",
+        "http://127.0.0.1@evil.example/", "http://127.0.0.1\\@evil.example/", "http://127.0.0.1:80@evil.example/",
+        "ftp://127.0.0.1/", "127.0.0.1/x", "http://", "http:///x", "https://", "http://[::2]/", "http://[/",
         "http://127.0.0.1/\r\nX: y", "http://localhost.evil.example/", "http://2130706433/"}) {
     EXPECT_EQ(CheckContainerUrl(url).code(), Code::kInvalidArgument) << url;
   }

@@ -16,7 +16,8 @@ std::optional<std::string> SectionName(const std::string& section, std::string_v
   std::string_view rest = std::string_view(section).substr(kind.size());
   if (rest.empty() || (rest.front() != ' ' && rest.front() != '\t')) return std::nullopt;
   rest = Trim(rest);
-  if (rest.size() >= 2 && (rest.front() == '"' || rest.front() == '\'') && rest.back() == rest.front()) rest = rest.substr(1, rest.size() - 2);
+  if (rest.size() >= 2 && (rest.front() == '"' || rest.front() == '\'') && rest.back() == rest.front())
+    rest = rest.substr(1, rest.size() - 2);
   return std::string(rest);
 }
 
@@ -45,15 +46,16 @@ Result<std::optional<Credentials>> StaticKeys(const IniFile& file, const IniSect
   credentials.origin = Cat("profile ", profile);
   if (credentials.access_key_id.empty()) return std::optional<Credentials>();
   if (credentials.secret_access_key.empty()) {
-    return Status(Code::kInvalidArgument,
-                  Cat(Where(file, *section), ": profile ", profile, " has aws_access_key_id but no aws_secret_access_key: credentials need both"));
+    return Status(Code::kInvalidArgument, Cat(Where(file, *section), ": profile ", profile,
+                                              " has aws_access_key_id but no aws_secret_access_key: credentials need both"));
   }
   Status legal = CheckCredentials(credentials);
   if (!legal.ok()) return legal.Annotate(Where(file, *section));
   return std::optional<Credentials>(std::move(credentials));
 }
 
-Result<Credentials> RunProcess(const CredentialSearch& search, std::string command, const std::string& profile, const Deadline& deadline) {
+Result<Credentials> RunProcess(const CredentialSearch& search, std::string command, const std::string& profile,
+                               const Deadline& deadline) {
   const std::string origin = Cat("credential_process of profile ", profile);
   // A command that goes on in the next line of the file is still one command.
   std::replace(command.begin(), command.end(), '\n', ' ');
@@ -76,7 +78,8 @@ std::optional<std::string> Home(const Surroundings& surroundings, const std::str
 
 }  // namespace
 
-Status SharedFiles::LoadOne(const Surroundings& surroundings, const std::string& variable, const std::string& standard, IniFile& file) {
+Status SharedFiles::LoadOne(const Surroundings& surroundings, const std::string& variable, const std::string& standard,
+                            IniFile& file) {
   std::optional<std::string> given = surroundings.env(variable);
   std::optional<std::string> path = Home(surroundings, given.value_or(standard));
   if (!path) {
@@ -125,8 +128,8 @@ Result<std::optional<std::string>> SharedFiles::Endpoint(const std::string& prof
   if (std::optional<std::string> services = Value(profile, "services")) {
     const IniSection* section = FindNamed(config_, "services", *services);
     if (section == nullptr) {
-      return Status(Code::kInvalidArgument,
-                    Cat(config_.path, ": profile ", profile, " says `services = ", *services, "`, but there is no [services ", *services, "]"));
+      return Status(Code::kInvalidArgument, Cat(config_.path, ": profile ", profile, " says `services = ", *services,
+                                                "`, but there is no [services ", *services, "]"));
     }
     const IniValue* value = section->Find(service);
     if (value != nullptr) {
@@ -141,7 +144,8 @@ std::string SharedFiles::Explain(const std::string& profile) const {
   std::string text;
   auto add = [&](const std::string& sentence) { text += Cat(text.empty() ? "" : ", ", sentence); };
   for (const std::string& sentence : absent_) add(sentence);
-  auto explain = [&](const IniFile& file, const IniSection* section, const std::string& wrong_name, const std::string& right_name) {
+  auto explain = [&](const IniFile& file, const IniSection* section, const std::string& wrong_name,
+                     const std::string& right_name) {
     if (file.sections.empty()) return;
     if (section != nullptr) {
       add(Cat(Where(file, *section), ": [", right_name, "] has neither keys nor credential_process"));
@@ -152,7 +156,8 @@ std::string SharedFiles::Explain(const std::string& profile) const {
     }
   };
   explain(credentials_, InCredentials(profile), Cat("profile ", profile), profile);
-  explain(config_, InConfig(profile), profile == "default" ? "" : profile, profile == "default" ? profile : Cat("profile ", profile));
+  explain(config_, InConfig(profile), profile == "default" ? "" : profile,
+          profile == "default" ? profile : Cat("profile ", profile));
   return text;
 }
 
@@ -172,7 +177,8 @@ Result<SharedFiles> LoadFilesFor(const ChosenProfile& profile, const Surrounding
   return Status(Code::kInvalidArgument, Cat("there is no profile ", profile.name, ": ", files.Explain(profile.name)));
 }
 
-Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const Deadline& deadline) {
+Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile,
+                                        const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(std::optional<Credentials> keys, StaticKeys(files.credentials(), files.InCredentials(profile), profile));
   if (keys) return CredentialFinding::Found(*std::move(keys));
   if (std::optional<std::string> command = files.Value(profile, "credential_process")) {
@@ -183,10 +189,10 @@ Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const Sh
   if (keys) return CredentialFinding::Found(*std::move(keys));
   for (const char* setting : {"sso_session", "sso_start_url", "login_session"}) {
     if (!files.Value(profile, setting)) continue;
-    return Status(Code::kUnsupported,
-                  Cat("profile ", profile, " signs in with ", setting, ", which Headrace does not do itself. Let the AWS command do it: add\n  ",
-                      "credential_process = aws configure export-credentials --profile ", profile, " --format process\n",
-                      "to another profile and use that one, after `aws sso login`"));
+    return Status(Code::kUnsupported, Cat("profile ", profile, " signs in with ", setting,
+                                          ", which Headrace does not do itself. Let the AWS command do it: add\n  ",
+                                          "credential_process = aws configure export-credentials --profile ", profile,
+                                          " --format process\n", "to another profile and use that one, after `aws sso login`"));
   }
   return CredentialFinding::Nothing(files.Explain(profile));
 }

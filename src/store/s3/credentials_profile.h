@@ -1,7 +1,7 @@
 // The shared files of the AWS tools, ~/.aws/credentials and ~/.aws/config, and the credentials that a profile in them names.
 //
-// In the credentials file a profile's section is [dev], in the config file [profile dev]; only [default] is the same in both. Where both files
-// have a value, the credentials file wins.
+// In the credentials file a profile's section is [dev], in the config file [profile dev]; only [default] is the same in both.
+// Where both files have a value, the credentials file wins.
 #pragma once
 
 #include <optional>
@@ -53,6 +53,7 @@ Result<SharedFiles> LoadFilesFor(const ChosenProfile& profile, const Surrounding
 // Static keys and `credential_process` of the profile that counts.
 Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const Deadline& deadline);
 // The same of any profile.
-Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const Deadline& deadline);
+Result<CredentialFinding> LookInProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile,
+                                        const Deadline& deadline);
 
 }  // namespace headrace

@@ -39,7 +39,8 @@ class Profile : public testing::Test {
 };
 
 TEST_F(Profile, StaticKeysOfTheCredentialsFile) {
-  surroundings_.files[kCredentials] = "[default]\naws_access_key_id = A\naws_secret_access_key = S\n[dev]\naws_access_key_id=A2\naws_secret_access_key=S2\naws_session_token=T2\n";
+  surroundings_.files[kCredentials] =
+      "[default]\naws_access_key_id = A\naws_secret_access_key = S\n[dev]\naws_access_key_id=A2\naws_secret_access_key=S2\naws_session_token=T2\n";
   EXPECT_EQ(Keys(), "A S ");
   EXPECT_EQ(Look()->credentials->origin, "profile default");
   EXPECT_EQ(Keys("dev"), "A2 S2 T2");
@@ -55,7 +56,8 @@ TEST_F(Profile, TheConfigFileNamesItsSectionsOtherwise) {
   EXPECT_EQ(Keys(), "A S ");
   EXPECT_EQ(Keys("dev"), "A2 S2 ");
   EXPECT_EQ(Keys("with space"), "A3 S3 ");
-  EXPECT_THAT(Keys("bare"), AllOf(HasSubstr("InvalidArgument: there is no profile bare"), HasSubstr("must be called [profile bare]")));
+  EXPECT_THAT(Keys("bare"),
+              AllOf(HasSubstr("InvalidArgument: there is no profile bare"), HasSubstr("must be called [profile bare]")));
 }
 
 TEST_F(Profile, TheCredentialsFileWinsAndItsKeysAreNotMixedWithTheOthers) {
@@ -77,14 +79,17 @@ TEST_F(Profile, WithoutFilesThereIsNothingAndWhy) {
   EXPECT_EQ(Keys(), "nothing: /home/ann/.aws/credentials does not exist, /home/ann/.aws/config does not exist");
   surroundings_.env["AWS_SHARED_CREDENTIALS_FILE"] = "/nowhere";
   surroundings_.env.erase("HOME");
-  EXPECT_EQ(Keys(), "nothing: /nowhere (from AWS_SHARED_CREDENTIALS_FILE) does not exist, ~/.aws/config cannot be found because HOME is not set");
+  EXPECT_EQ(
+      Keys(),
+      "nothing: /nowhere (from AWS_SHARED_CREDENTIALS_FILE) does not exist, ~/.aws/config cannot be found because HOME is not set");
 }
 
 TEST_F(Profile, WithoutKeysThereIsNothingAndWhy) {
   surroundings_.files[kConfig] = "[default]\nregion = eu-west-1\n";
   surroundings_.files[kCredentials] = "[dev]\naws_access_key_id = A\naws_secret_access_key = S\n";
-  EXPECT_EQ(Keys(),
-            "nothing: /home/ann/.aws/credentials has no [default], /home/ann/.aws/config:1: [default] has neither keys nor credential_process");
+  EXPECT_EQ(
+      Keys(),
+      "nothing: /home/ann/.aws/credentials has no [default], /home/ann/.aws/config:1: [default] has neither keys nor credential_process");
 }
 
 TEST_F(Profile, AProfileThatWasAskedForMustExist) {
@@ -97,7 +102,8 @@ TEST_F(Profile, AProfileThatWasAskedForMustExist) {
 }
 
 TEST_F(Profile, AnUnreadableFileMattersOnlyToWhoNeedsIt) {
-  surroundings_.unreadable.emplace(kCredentials, Status(Code::kDenied, "cannot read /home/ann/.aws/credentials: Permission denied"));
+  surroundings_.unreadable.emplace(kCredentials,
+                                   Status(Code::kDenied, "cannot read /home/ann/.aws/credentials: Permission denied"));
   EXPECT_EQ(Keys(), "nothing: cannot read /home/ann/.aws/credentials: Permission denied, /home/ann/.aws/config does not exist");
   EXPECT_EQ(Keys("dev"), "Denied: profile dev: cannot read /home/ann/.aws/credentials: Permission denied");
 }
@@ -106,16 +112,19 @@ TEST_F(Profile, MalformedFilesAreNamedWithTheLineAndNotQuoted) {
   surroundings_.files[kCredentials] = "[default]\naws_access_key_id = A\nsecret wJalr\n";
   EXPECT_EQ(Keys(), "InvalidArgument: /home/ann/.aws/credentials:3: expected `name = value`, `[section]` or a comment");
   surroundings_.files[kCredentials] = "\n[default]\naws_access_key_id = A\n";
-  EXPECT_EQ(Keys(), "InvalidArgument: /home/ann/.aws/credentials:2: profile default has aws_access_key_id but no aws_secret_access_key: "
-                    "credentials need both");
+  EXPECT_EQ(Keys(),
+            "InvalidArgument: /home/ann/.aws/credentials:2: profile default has aws_access_key_id but no aws_secret_access_key: "
+            "credentials need both");
   surroundings_.files[kCredentials] = "[default]\naws_access_key_id = A\naws_secret_access_key = wJalr # mine\n";
-  EXPECT_THAT(Keys(), AllOf(HasSubstr("credentials:1: the secret access key from profile default holds a blank"), Not(HasSubstr("wJalr"))));
+  EXPECT_THAT(Keys(), AllOf(HasSubstr("credentials:1: the secret access key from profile default holds a blank"),
+                            Not(HasSubstr("wJalr"))));
 }
 
 TEST_F(Profile, CredentialProcess) {
   surroundings_.files[kConfig] = "[profile dev]\ncredential_process = /opt/keys --for\n  dev\n";
-  surroundings_.commands.emplace("/opt/keys --for dev",
-                                 R"({"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "S", "SessionToken": "T", "Expiration": "2027-01-02T03:04:05Z"})");
+  surroundings_.commands.emplace(
+      "/opt/keys --for dev",
+      R"({"Version": 1, "AccessKeyId": "A", "SecretAccessKey": "S", "SessionToken": "T", "Expiration": "2027-01-02T03:04:05Z"})");
   EXPECT_EQ(Keys("dev"), "A S T");
   Result<CredentialFinding> finding = Look("dev");
   EXPECT_TRUE(finding->credentials->expires);
@@ -132,27 +141,31 @@ TEST_F(Profile, CredentialProcessStandsBetweenTheKeysOfTheTwoFiles) {
 
 TEST_F(Profile, CredentialProcessThatFails) {
   surroundings_.files[kConfig] = "[default]\ncredential_process = keys\n";
-  EXPECT_EQ(Keys(), "InvalidArgument: credential_process of profile default: the command ended with status 127 and said: not found");
+  EXPECT_EQ(Keys(),
+            "InvalidArgument: credential_process of profile default: the command ended with status 127 and said: not found");
   auto printed = [&](std::string output) {
     surroundings_.commands.insert_or_assign("keys", Result<std::string>(std::move(output)));
     return Keys();
   };
   EXPECT_THAT(printed("Password: hush"), AllOf(HasSubstr("is not a JSON object"), Not(HasSubstr("hush"))));
-  EXPECT_THAT(printed(R"({"Version": 2, "AccessKeyId": "A", "SecretAccessKey": "hush"})"), AllOf(HasSubstr("Unsupported"), Not(HasSubstr("hush"))));
+  EXPECT_THAT(printed(R"({"Version": 2, "AccessKeyId": "A", "SecretAccessKey": "hush"})"),
+              AllOf(HasSubstr("Unsupported"), Not(HasSubstr("hush"))));
   EXPECT_THAT(printed(R"({"AccessKeyId": "A", "SecretAccessKey": "hush"})"), HasSubstr("does not say `\"Version\": 1`"));
   EXPECT_THAT(printed(R"({"Version": 1, "AccessKeyId": "A"})"), HasSubstr("has no `SecretAccessKey`"));
 }
 
 TEST_F(Profile, SsoIsRefusedWithTheWayOutUnlessThereAreKeysToo) {
   surroundings_.files[kConfig] = "[profile dev]\nsso_session = corp\n";
-  EXPECT_THAT(Keys("dev"), AllOf(HasSubstr("Unsupported: profile dev signs in with sso_session"),
-                                 HasSubstr("credential_process = aws configure export-credentials --profile dev --format process")));
+  EXPECT_THAT(Keys("dev"),
+              AllOf(HasSubstr("Unsupported: profile dev signs in with sso_session"),
+                    HasSubstr("credential_process = aws configure export-credentials --profile dev --format process")));
   surroundings_.files[kCredentials] = "[dev]\naws_access_key_id = A\naws_secret_access_key = S\n";
   EXPECT_EQ(Keys("dev"), "A S ");
 }
 
 TEST_F(Profile, SettingsComeFromTheProfileThatCounts) {
-  surroundings_.files[kConfig] = "[default]\nregion = eu-west-1\n[profile dev]\nregion = us-east-2\nendpoint_url = https://all.example\n";
+  surroundings_.files[kConfig] =
+      "[default]\nregion = eu-west-1\n[profile dev]\nregion = us-east-2\nendpoint_url = https://all.example\n";
   EXPECT_EQ(Setting("region"), "eu-west-1");
   EXPECT_EQ(Setting("endpoint_url"), "(none)");
   EXPECT_EQ(Setting("region", "dev"), "us-east-2");
@@ -171,7 +184,8 @@ TEST_F(Profile, AnEndpointForTheServiceWinsOverTheOneForAll) {
   surroundings_.files[kConfig] =
       "[default]\nservices = local\nendpoint_url = https://all.example\n[services local]\ns3 =\n  endpoint_url = http://127.0.0.1:9000\n";
   EXPECT_EQ(Setting("endpoint_url"), "http://127.0.0.1:9000");
-  surroundings_.files[kConfig] = "[default]\nservices = local\nendpoint_url = https://all.example\n[services local]\nsts =\n  endpoint_url = x\n";
+  surroundings_.files[kConfig] =
+      "[default]\nservices = local\nendpoint_url = https://all.example\n[services local]\nsts =\n  endpoint_url = x\n";
   EXPECT_EQ(Setting("endpoint_url"), "https://all.example");
   surroundings_.files[kConfig] = "[default]\nservices = local\n";
   EXPECT_EQ(Setting("endpoint_url"),

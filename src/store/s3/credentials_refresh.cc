@@ -28,7 +28,8 @@ struct RefreshingCredentials::State {
   State(Fetch how, Executor& on, Random jitter)
       : fetch(std::move(how)), executor(on), clock(on.clock()), random(jitter), signal(on.MakeSignal()) {}
 
-  // What is at hand, and how long it lasts. Both clocks count: the calendar may be put back, and the other one may stand still in a suspended machine.
+  // What is at hand, and how long it lasts. Both clocks count: the calendar may be put back, and the other one may stand still
+  // in a suspended machine.
   struct Held {
     Credentials credentials;
     Instant since;
@@ -74,8 +75,9 @@ Status RefreshingCredentials::State::Admit(Credentials fetched) {
   if (fetched.expires) {
     next.lifetime = *fetched.expires - clock.WallNow();
     if (next.lifetime <= Duration::zero()) {
-      return Status(Code::kExpired, Cat("the credentials from ", fetched.origin, " (access key ", fetched.access_key_id, ") ended at ",
-                                        FormatTimestamp(*fetched.expires), ". Renew them, or set the clock of this machine right"));
+      return Status(Code::kExpired,
+                    Cat("the credentials from ", fetched.origin, " (access key ", fetched.access_key_id, ") ended at ",
+                        FormatTimestamp(*fetched.expires), ". Renew them, or set the clock of this machine right"));
     }
     // Spread, so that a thousand machines that started together do not come back together.
     auto lead = std::chrono::duration<double, std::nano>(std::min(kLead, next.lifetime / 4)) * random.Uniform(0.8, 1.0);

@@ -57,8 +57,8 @@ class Renewal : public testing::Test {
   bool busy_ = false, stuck_ = false;
   Duration lifetime_ = 1h, latency_ = 200ms;
   Status failure_;
-  std::unique_ptr<RefreshingCredentials> source_ =
-      std::make_unique<RefreshingCredentials>([this](const Deadline& deadline) { return Fetch(deadline); }, simulation_, Random(3));
+  std::unique_ptr<RefreshingCredentials> source_ = std::make_unique<RefreshingCredentials>(
+      [this](const Deadline& deadline) { return Fetch(deadline); }, simulation_, Random(3));
 };
 
 TEST_F(Renewal, AsksNobodyBeforeTheFirstGet) {

@@ -24,24 +24,27 @@ Status Wrong(const SharedFiles& files, const std::string& profile, std::string_v
   const IniSection* section = files.InConfig(profile);
   const IniFile& file = section != nullptr ? files.config() : files.credentials();
   if (section == nullptr) section = files.InCredentials(profile);
-  return Status(Code::kInvalidArgument, Cat(file.path, ":", section == nullptr ? 0 : section->line, ": profile ", profile, " ", why));
+  return Status(Code::kInvalidArgument,
+                Cat(file.path, ":", section == nullptr ? 0 : section->line, ": profile ", profile, " ", why));
 }
 
 // `from_env`: the environment has its say too, and the first one.
-Result<CredentialFinding> WebIdentity(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, bool from_env, const Deadline& deadline) {
+Result<CredentialFinding> WebIdentity(const CredentialSearch& search, const SharedFiles& files, const std::string& profile,
+                                      bool from_env, const Deadline& deadline) {
   auto setting = [&](const std::string& variable, const std::string& name) {
     std::optional<std::string> value = from_env ? search.Env(variable) : std::nullopt;
     return value ? value : files.Value(profile, name);
   };
   std::optional<std::string> path = setting("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
   if (!path) {
-    return CredentialFinding::Nothing(from_env ? Cat("neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile ", profile, " is set")
-                                     : Cat("web_identity_token_file of profile ", profile, " is not set"));
+    return CredentialFinding::Nothing(
+        from_env ? Cat("neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile ", profile, " is set")
+                 : Cat("web_identity_token_file of profile ", profile, " is not set"));
   }
   std::optional<std::string> role = setting("AWS_ROLE_ARN", "role_arn");
   if (!role) {
-    return Status(Code::kInvalidArgument,
-                  Cat("a web identity token is given (", *path, ") but no role: set AWS_ROLE_ARN, or role_arn in profile ", profile));
+    return Status(Code::kInvalidArgument, Cat("a web identity token is given (", *path,
+                                              ") but no role: set AWS_ROLE_ARN, or role_arn in profile ", profile));
   }
   HR_ASSIGN_OR_RETURN(std::optional<std::string> text, search.surroundings.read(*path));
   if (!text) return Status(Code::kDenied, Cat("the web identity token ", *path, " does not exist"));
@@ -68,26 +71,28 @@ bool AssumesRole(const SharedFiles& files, const std::string& profile) {
   return files.Value(profile, "role_arn") && !files.Value(profile, "web_identity_token_file");
 }
 
-Result<Credentials> AssumeRole(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, std::vector<std::string> visited,
-                               const Deadline& deadline);
+Result<Credentials> AssumeRole(const CredentialSearch& search, const SharedFiles& files, const std::string& profile,
+                               std::vector<std::string> visited, const Deadline& deadline);
 
-Result<Credentials> FromSourceProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const std::string& source,
-                                      std::vector<std::string> visited, const Deadline& deadline) {
+Result<Credentials> FromSourceProfile(const CredentialSearch& search, const SharedFiles& files, const std::string& profile,
+                                      const std::string& source, std::vector<std::string> visited, const Deadline& deadline) {
   if (!files.Has(source)) return Wrong(files, profile, Cat("names the source_profile ", source, ", which does not exist"));
   // A profile may be its own source, for the keys in it.
   bool circle = std::ranges::find(visited, source) != visited.end() && !(source == profile && HasKeys(files, source));
   if (circle) return Wrong(files, profile, Cat("names the source_profile ", source, ", which leads back to itself"));
-  if (AssumesRole(files, source) && !HasKeys(files, source)) return AssumeRole(search, files, source, std::move(visited), deadline);
+  if (AssumesRole(files, source) && !HasKeys(files, source))
+    return AssumeRole(search, files, source, std::move(visited), deadline);
   HR_ASSIGN_OR_RETURN(CredentialFinding finding, WebIdentity(search, files, source, /*from_env=*/false, deadline));
   if (!finding.credentials) {
     HR_ASSIGN_OR_RETURN(finding, LookInProfile(search, files, source, deadline));
   }
-  if (!finding.credentials) return Wrong(files, profile, Cat("names the source_profile ", source, ", which has no credentials: ", finding.reason));
+  if (!finding.credentials)
+    return Wrong(files, profile, Cat("names the source_profile ", source, ", which has no credentials: ", finding.reason));
   return *std::move(finding.credentials);
 }
 
-Result<Credentials> FromNamedSource(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, const std::string& source,
-                                    const Deadline& deadline) {
+Result<Credentials> FromNamedSource(const CredentialSearch& search, const SharedFiles& files, const std::string& profile,
+                                    const std::string& source, const Deadline& deadline) {
   Result<CredentialFinding> finding = CredentialFinding::Nothing({});
   if (source == "Environment") {
     CredentialSearch by_environment = search;
@@ -98,23 +103,27 @@ Result<Credentials> FromNamedSource(const CredentialSearch& search, const Shared
   } else if (source == "Ec2InstanceMetadata") {
     finding = LookAtInstance(search, deadline);
   } else {
-    return Wrong(files, profile, Cat("has credential_source = ", source, "; it can be Environment, EcsContainer or Ec2InstanceMetadata"));
+    return Wrong(files, profile,
+                 Cat("has credential_source = ", source, "; it can be Environment, EcsContainer or Ec2InstanceMetadata"));
   }
   if (!finding.ok()) return finding.status();
   if (finding->credentials) return *std::move(finding->credentials);
-  return Status(Code::kDenied, Cat("credential_source ", source, " of profile ", profile, " has no credentials: ", finding->reason));
+  return Status(Code::kDenied,
+                Cat("credential_source ", source, " of profile ", profile, " has no credentials: ", finding->reason));
 }
 
-Result<Credentials> AssumeRole(const CredentialSearch& search, const SharedFiles& files, const std::string& profile, std::vector<std::string> visited,
-                               const Deadline& deadline) {
+Result<Credentials> AssumeRole(const CredentialSearch& search, const SharedFiles& files, const std::string& profile,
+                               std::vector<std::string> visited, const Deadline& deadline) {
   visited.push_back(profile);
   const std::string role = files.Value(profile, "role_arn").value_or("");
   if (files.Value(profile, "mfa_serial")) {
     return Status(Code::kUnsupported,
-                  Cat("profile ", profile, " has mfa_serial, and nobody is here to type a code. Let another program ask for it: a profile with\n",
+                  Cat("profile ", profile,
+                      " has mfa_serial, and nobody is here to type a code. Let another program ask for it: a profile with\n",
                       "  credential_process = aws configure export-credentials --profile ", profile, " --format process"));
   }
-  std::optional<std::string> source_profile = files.Value(profile, "source_profile"), source = files.Value(profile, "credential_source");
+  std::optional<std::string> source_profile = files.Value(profile, "source_profile"),
+                             source = files.Value(profile, "credential_source");
   if (source_profile && source) return Wrong(files, profile, "has both source_profile and credential_source: which is it?");
   if (!source_profile && !source) return Wrong(files, profile, "has role_arn but neither source_profile nor credential_source");
   StsCall call;
@@ -146,7 +155,8 @@ Result<CredentialFinding> LookForAssumedRole(const CredentialSearch& search, con
   if (!AssumesRole(files, profile.name)) return CredentialFinding::Nothing(Cat("profile ", profile.name, " has no role_arn"));
   // The role of the profile with the token of the environment: that is a web identity.
   bool sourced = files.Value(profile.name, "source_profile") || files.Value(profile.name, "credential_source");
-  if (!sourced && !search.options.profile && search.Env("AWS_WEB_IDENTITY_TOKEN_FILE")) return CredentialFinding::Nothing("it goes by web identity");
+  if (!sourced && !search.options.profile && search.Env("AWS_WEB_IDENTITY_TOKEN_FILE"))
+    return CredentialFinding::Nothing("it goes by web identity");
   HR_ASSIGN_OR_RETURN(Credentials credentials, AssumeRole(search, files, profile.name, {}, deadline));
   return CredentialFinding::Found(std::move(credentials));
 }

@@ -10,7 +10,8 @@ namespace headrace {
 // A profile with `role_arn` and `source_profile` or `credential_source`: AssumeRole, signed with the source's credentials.
 Result<CredentialFinding> LookForAssumedRole(const CredentialSearch& search, const Deadline& deadline);
 
-// AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or `web_identity_token_file` and `role_arn` of the profile: AssumeRoleWithWebIdentity.
+// AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or `web_identity_token_file` and `role_arn` of the profile:
+// AssumeRoleWithWebIdentity.
 Result<CredentialFinding> LookForWebIdentity(const CredentialSearch& search, const Deadline& deadline);
 
 }  // namespace headrace

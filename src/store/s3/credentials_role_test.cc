@@ -19,13 +19,16 @@ constexpr char kConfig[] = "/home/ann/.aws/config";
 constexpr char kRole[] = "arn:aws:iam::123456789012:role/trainer";
 
 std::string StsAnswer(const std::string& action, const std::string& id) {
-  return Cat("<", action, "Response xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n <", action, "Result>\n  <Credentials>\n   <AccessKeyId>", id,
+  return Cat("<", action, "Response xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n <", action,
+             "Result>\n  <Credentials>\n   <AccessKeyId>", id,
              "</AccessKeyId>\n   <SecretAccessKey>hush</SecretAccessKey>\n   <SessionToken>mum&amp;mum</SessionToken>\n",
-             "   <Expiration>2099-01-02T03:04:05Z</Expiration>\n  </Credentials>\n </", action, "Result>\n</", action, "Response>");
+             "   <Expiration>2099-01-02T03:04:05Z</Expiration>\n  </Credentials>\n </", action, "Result>\n</", action,
+             "Response>");
 }
 
 std::string StsError(const std::string& code, const std::string& message) {
-  return Cat("<ErrorResponse><Error><Type>Sender</Type><Code>", code, "</Code><Message>", message, "</Message></Error></ErrorResponse>");
+  return Cat("<ErrorResponse><Error><Type>Sender</Type><Code>", code, "</Code><Message>", message,
+             "</Message></Error></ErrorResponse>");
 }
 
 class Role : public testing::Test {
@@ -44,7 +47,8 @@ class Role : public testing::Test {
       } else if (!finding->credentials) {
         told = Cat("nothing: ", finding->reason);
       } else {
-        told = Cat(finding->credentials->access_key_id, " ", finding->credentials->session_token, " from ", finding->credentials->origin);
+        told = Cat(finding->credentials->access_key_id, " ", finding->credentials->session_token, " from ",
+                   finding->credentials->origin);
       }
     });
     return told;
@@ -72,14 +76,16 @@ class Role : public testing::Test {
 
 TEST_F(Role, WebIdentityOfTheEnvironment) {
   ServeSts("https://sts.eu-west-1.amazonaws.com");
-  EXPECT_THAT(WebIdentity(), HasSubstr("nothing: neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile default"));
+  EXPECT_THAT(WebIdentity(),
+              HasSubstr("nothing: neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile default"));
   surroundings_.env["AWS_WEB_IDENTITY_TOKEN_FILE"] = "/token";
   surroundings_.env["AWS_ROLE_ARN"] = kRole;
   surroundings_.env["AWS_ROLE_SESSION_NAME"] = "run 7";
   surroundings_.files["/token"] = "jwt.one\n";
   EXPECT_EQ(WebIdentity(), Cat("ASIA1 mum&mum from role ", kRole, " by web identity"));
-  EXPECT_EQ(Form(), "Action=AssumeRoleWithWebIdentity&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Ftrainer&RoleSessionName=run%207"
-                    "&WebIdentityToken=jwt.one&Version=2011-06-15");
+  EXPECT_EQ(Form(),
+            "Action=AssumeRoleWithWebIdentity&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Ftrainer&RoleSessionName=run%207"
+            "&WebIdentityToken=jwt.one&Version=2011-06-15");
   EXPECT_EQ(HeaderOf(http_->requests.back(), "authorization"), "(none)");
   surroundings_.files["/token"] = "jwt.two";
   WebIdentity();
@@ -104,7 +110,9 @@ TEST_F(Role, WebIdentityOfTheEnvironmentGivesWayToAProfileAskedForByName) {
 
 TEST_F(Role, WebIdentityThatIsHalfSetUpIsAnError) {
   surroundings_.env["AWS_WEB_IDENTITY_TOKEN_FILE"] = "/token";
-  EXPECT_EQ(WebIdentity(), "InvalidArgument: a web identity token is given (/token) but no role: set AWS_ROLE_ARN, or role_arn in profile default");
+  EXPECT_EQ(
+      WebIdentity(),
+      "InvalidArgument: a web identity token is given (/token) but no role: set AWS_ROLE_ARN, or role_arn in profile default");
   surroundings_.env["AWS_ROLE_ARN"] = kRole;
   EXPECT_EQ(WebIdentity(), "Denied: the web identity token /token does not exist");
   surroundings_.files["/token"] = " \n";
@@ -122,7 +130,8 @@ TEST_F(Role, StsRefusalSaysWhyButNotTheToken) {
     return told;
   };
   EXPECT_EQ(answer(400, StsError("InvalidIdentityToken", "jwt.hush is &quot;bad&quot;")),
-            Cat("Denied: sts.eu-west-1.amazonaws.com refused role ", kRole, " by web identity: 400 InvalidIdentityToken: *** is \"bad\""));
+            Cat("Denied: sts.eu-west-1.amazonaws.com refused role ", kRole,
+                " by web identity: 400 InvalidIdentityToken: *** is \"bad\""));
   EXPECT_THAT(answer(403, StsError("AccessDenied", "no")), HasSubstr("Denied: "));
   EXPECT_THAT(answer(400, StsError("Throttling", "slow")), HasSubstr("Throttled: "));
   EXPECT_THAT(answer(400, StsError("IDPCommunicationError", "later")), HasSubstr("Unavailable: "));
@@ -163,13 +172,17 @@ TEST_F(Role, StsIsWhereItIsSaidToBe) {
 TEST_F(Role, AssumedWithTheKeysOfAnotherProfile) {
   ServeSts("https://sts.eu-west-1.amazonaws.com");
   surroundings_.files["/home/ann/.aws/credentials"] = "[base]\naws_access_key_id = AKIA0\naws_secret_access_key = S\n";
-  surroundings_.files[kConfig] = Cat("[profile train]\nrole_arn = ", kRole, "\nsource_profile = base\nexternal_id = x/1\nduration_seconds = 900\n",
-                                     "role_session_name = me\n");
+  surroundings_.files[kConfig] =
+      Cat("[profile train]\nrole_arn = ", kRole, "\nsource_profile = base\nexternal_id = x/1\nduration_seconds = 900\n",
+          "role_session_name = me\n");
   EXPECT_EQ(Assumed("train"), Cat("ASIA1 mum&mum from role ", kRole, " of profile train"));
-  EXPECT_EQ(Form(), "Action=AssumeRole&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Ftrainer&RoleSessionName=me&ExternalId=x%2F1"
-                    "&DurationSeconds=900&Version=2011-06-15");
-  EXPECT_THAT(HeaderOf(http_->requests.back(), "authorization"),
-              HasSubstr("AWS4-HMAC-SHA256 Credential=AKIA0/20270115/eu-west-1/sts/aws4_request, SignedHeaders=content-type;host;x-amz-date, Signature="));
+  EXPECT_EQ(Form(),
+            "Action=AssumeRole&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Ftrainer&RoleSessionName=me&ExternalId=x%2F1"
+            "&DurationSeconds=900&Version=2011-06-15");
+  EXPECT_THAT(
+      HeaderOf(http_->requests.back(), "authorization"),
+      HasSubstr(
+          "AWS4-HMAC-SHA256 Credential=AKIA0/20270115/eu-west-1/sts/aws4_request, SignedHeaders=content-type;host;x-amz-date, Signature="));
 }
 
 TEST_F(Role, AssumedInAChain) {
@@ -187,7 +200,8 @@ TEST_F(Role, AssumedInAChain) {
 
 TEST_F(Role, AssumedByAProfileThatIsItsOwnSource) {
   ServeSts("https://sts.eu-west-1.amazonaws.com");
-  surroundings_.files[kConfig] = "[default]\nrole_arn = arn:a\nsource_profile = default\naws_access_key_id = AKIA0\naws_secret_access_key = S\n";
+  surroundings_.files[kConfig] =
+      "[default]\nrole_arn = arn:a\nsource_profile = default\naws_access_key_id = AKIA0\naws_secret_access_key = S\n";
   EXPECT_EQ(Assumed(), "ASIA1 mum&mum from role arn:a of profile default");
 }
 
@@ -226,14 +240,18 @@ TEST_F(Role, AssumedFromASettingThatCannotWork) {
   };
   EXPECT_EQ(told("[profile a]\nrole_arn = arn:a\n"),
             "InvalidArgument: /home/ann/.aws/config:1: profile a has role_arn but neither source_profile nor credential_source");
-  EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\ncredential_source = Environment\n"), HasSubstr("which is it?"));
-  EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\n"), HasSubstr("names the source_profile b, which does not exist"));
+  EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\ncredential_source = Environment\n"),
+              HasSubstr("which is it?"));
+  EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\n"),
+              HasSubstr("names the source_profile b, which does not exist"));
   EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = a\n"), HasSubstr("leads back to itself"));
   EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\n[profile b]\nrole_arn = arn:b\nsource_profile = a\n"),
               HasSubstr("config:4: profile b names the source_profile a, which leads back to itself"));
-  EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\n[profile b]\nregion = x\n"), HasSubstr("b, which has no credentials: "));
+  EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\n[profile b]\nregion = x\n"),
+              HasSubstr("b, which has no credentials: "));
   EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\nmfa_serial = arn:m\n"),
-              AllOf(HasSubstr("Unsupported: profile a has mfa_serial"), HasSubstr("credential_process = aws configure export-credentials")));
+              AllOf(HasSubstr("Unsupported: profile a has mfa_serial"),
+                    HasSubstr("credential_process = aws configure export-credentials")));
   EXPECT_THAT(told("[profile a]\nrole_arn = arn:a\nsource_profile = b\nduration_seconds = long\n"
                    "[profile b]\naws_access_key_id = A\naws_secret_access_key = S\n"),
               HasSubstr("duration_seconds that is not a number"));

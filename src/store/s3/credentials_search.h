@@ -1,7 +1,7 @@
 // What a search for credentials has to go by, and what one place of it brought.
 //
-// A place that is not set up has nothing, and says why: the search goes on, and if nobody has anything those reasons are the error. A place
-// that is set up and does not work is an error at once: falling through to another identity would be a surprise.
+// A place that is not set up has nothing, and says why: the search goes on, and if nobody has anything those reasons are the
+// error. A place that is set up and does not work is an error at once: falling through to another identity would be a surprise.
 #pragma once
 
 #include <memory>

@@ -50,8 +50,11 @@ Status Refusal(const StsCall& call, const std::string& host, const HttpResponse&
   std::string message = Redact(error["Message"], call.secret).substr(0, 500);
   bool throttled = code.starts_with("Throttl") || code == "RequestLimitExceeded" || response.status == 429;
   bool passing = response.status >= 500 || code == "IDPCommunicationError" || code == "RequestTimeout";
-  return Status(throttled ? Code::kThrottled : passing ? Code::kUnavailable : Code::kDenied,
-                Cat(host, " refused ", call.origin, ": ", response.status, code.empty() ? "" : " ", code, message.empty() ? "" : ": ", message));
+  return Status(throttled ? Code::kThrottled
+                : passing ? Code::kUnavailable
+                          : Code::kDenied,
+                Cat(host, " refused ", call.origin, ": ", response.status, code.empty() ? "" : " ", code,
+                    message.empty() ? "" : ": ", message));
 }
 
 }  // namespace
@@ -68,10 +71,12 @@ Result<std::string> StsEndpoint(const CredentialSearch& search, const std::optio
     for (std::string_view scheme : {"https://", "http://"}) {
       if (rest.starts_with(scheme)) rest.remove_prefix(scheme.size());
     }
-    bool clean = std::ranges::all_of(rest, [](char c) { return c > 0x20 && c < 0x7F && c != '@' && c != '?' && c != '#' && c != '\\'; });
+    bool clean =
+        std::ranges::all_of(rest, [](char c) { return c > 0x20 && c < 0x7F && c != '@' && c != '?' && c != '#' && c != '\\'; });
     if (rest.size() == endpoint->size() || rest.empty() || rest.front() == '/' || !clean) {
-      return Status(Code::kInvalidArgument, "the endpoint set for STS (AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL or the profile's endpoint_url) "
-                                            "is not a URL like https://sts.eu-west-1.amazonaws.com");
+      return Status(Code::kInvalidArgument,
+                    "the endpoint set for STS (AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL or the profile's endpoint_url) "
+                    "is not a URL like https://sts.eu-west-1.amazonaws.com");
     }
     while (endpoint->ends_with('/')) endpoint->pop_back();
     return *endpoint;
@@ -97,21 +102,25 @@ Result<Credentials> CallSts(const CredentialSearch& search, const StsCall& call,
   if (call.signed_by) {
     WallTime now = search.clock.WallNow();
     request.headers.emplace_back("x-amz-date", SigningTime(now));
-    if (!call.signed_by->session_token.empty()) request.headers.emplace_back("x-amz-security-token", call.signed_by->session_token);
+    if (!call.signed_by->session_token.empty())
+      request.headers.emplace_back("x-amz-security-token", call.signed_by->session_token);
     SignableRequest signable{"POST", address.path, {}, request.headers, Sha256Hex(form)};
     signable.headers.emplace_back("host", address.host);
     Signer signer(SigningRegion(search.options.region), "sts");
     request.headers.emplace_back("authorization", signer.Sign(signable, *call.signed_by, now).authorization);
   }
   Result<HttpResponse> response = search.http->Do(request, deadline.NotAfter(search.clock.Now() + kAnswerTimeout));
-  if (!response.ok()) return Status(response.code(), Cat("asking STS for ", call.origin, ": ", Redact(response.status().message(), call.secret)));
+  if (!response.ok())
+    return Status(response.code(), Cat("asking STS for ", call.origin, ": ", Redact(response.status().message(), call.secret)));
   if (!response->ok()) return Refusal(call, address.host, *response);
 
   std::map<std::string, std::string> given = FieldsOf(response->body.AsText(), "Credentials");
   Credentials credentials{given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], {}, call.origin};
   Result<WallTime> expires = ParseTimestamp(given["Expiration"]);
-  if (credentials.access_key_id.empty() || credentials.secret_access_key.empty() || credentials.session_token.empty() || !expires.ok()) {
-    return Status(Code::kUnavailable, Cat(address.host, " answered ", response->status, " but without credentials. Is STS really there?"));
+  if (credentials.access_key_id.empty() || credentials.secret_access_key.empty() || credentials.session_token.empty() ||
+      !expires.ok()) {
+    return Status(Code::kUnavailable,
+                  Cat(address.host, " answered ", response->status, " but without credentials. Is STS really there?"));
   }
   HR_RETURN_IF_ERROR(CheckCredentials(credentials));
   credentials.expires = *expires;

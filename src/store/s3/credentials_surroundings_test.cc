@@ -61,7 +61,8 @@ TEST(Process, FarTooMuchOutputIsRefused) { EXPECT_THAT(Output("yes"), HasSubstr(
 TEST(Process, AFailedCommandPassesOnItsComplaint) {
   EXPECT_EQ(Output("echo please log in >&2; exit 3"), "Denied: the command ended with status 3 and said: please log in");
   EXPECT_EQ(Output("exit 3"), "Denied: the command ended with status 3 and said nothing");
-  EXPECT_THAT(Output("/nowhere/keys"), AllOf(HasSubstr("InvalidArgument: the command ended with status 127 and said: "), HasSubstr("/nowhere/keys")));
+  EXPECT_THAT(Output("/nowhere/keys"),
+              AllOf(HasSubstr("InvalidArgument: the command ended with status 127 and said: "), HasSubstr("/nowhere/keys")));
   EXPECT_EQ(Output("kill -9 $$"), "Unavailable: the command was ended by signal 9 and said nothing");
 }
 

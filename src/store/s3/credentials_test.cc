@@ -32,7 +32,8 @@ class Chain : public testing::Test {
   }
 
   std::string Json(const std::string& id, Duration lifetime = 1h) {
-    return Cat(R"({"Version": 1, "AccessKeyId": ")", id, R"(", "SecretAccessKey": "hush", "Token": "mum", "SessionToken": "mum", "Expiration": ")",
+    return Cat(R"({"Version": 1, "AccessKeyId": ")", id,
+               R"(", "SecretAccessKey": "hush", "Token": "mum", "SessionToken": "mum", "Expiration": ")",
                FormatTimestamp(simulation_.WallNow() + lifetime), "\"}");
   }
   void ServeInstance() {
@@ -72,8 +73,9 @@ TEST_F(Chain, TheFirstPlaceThatHasSomethingWins) {
   surroundings_.files["/token"] = "jwt";
   http_->On("POST https://sts.amazonaws.com/", [](const HttpRequest& request) {
     bool web = request.body.Join().ToString().find("WithWebIdentity") != std::string::npos;
-    return FakeHttp::Answer(200, Cat("<Credentials><AccessKeyId>", web ? "WEB" : "ROLE", "</AccessKeyId><SecretAccessKey>hush</SecretAccessKey>",
-                                     "<SessionToken>mum</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>"));
+    return FakeHttp::Answer(
+        200, Cat("<Credentials><AccessKeyId>", web ? "WEB" : "ROLE", "</AccessKeyId><SecretAccessKey>hush</SecretAccessKey>",
+                 "<SessionToken>mum</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>"));
   });
   EXPECT_EQ(Find(), "WEB from role arn:web by web identity");
 
@@ -107,9 +109,13 @@ TEST_F(Chain, AProfileAskedForThatHasNoCredentialsLeavesThemToTheMachine) {
 }
 
 TEST_F(Chain, HalfASetOfKeysIsAnErrorThatSaysWhichHalf) {
-  EXPECT_THAT(Find({"A", {}, {}, {}, ""}), HasSubstr("InvalidArgument: cannot get AWS credentials: the option access_key_id is set but secret_access_key is not"));
-  EXPECT_THAT(Find({{}, "hush", {}, {}, ""}), AllOf(HasSubstr("secret_access_key is set but access_key_id is not"), Not(HasSubstr("hush"))));
-  EXPECT_THAT(Find({{}, {}, "hush", {}, ""}), AllOf(HasSubstr("session_token is set but access_key_id is not"), Not(HasSubstr("hush"))));
+  EXPECT_THAT(
+      Find({"A", {}, {}, {}, ""}),
+      HasSubstr("InvalidArgument: cannot get AWS credentials: the option access_key_id is set but secret_access_key is not"));
+  EXPECT_THAT(Find({{}, "hush", {}, {}, ""}),
+              AllOf(HasSubstr("secret_access_key is set but access_key_id is not"), Not(HasSubstr("hush"))));
+  EXPECT_THAT(Find({{}, {}, "hush", {}, ""}),
+              AllOf(HasSubstr("session_token is set but access_key_id is not"), Not(HasSubstr("hush"))));
   surroundings_.env["AWS_ACCESS_KEY_ID"] = "A";
   EXPECT_THAT(Find(), HasSubstr("AWS_ACCESS_KEY_ID is set but AWS_SECRET_ACCESS_KEY is not: credentials need both"));
 }
@@ -118,7 +124,8 @@ TEST_F(Chain, KeysThatWereCopiedBadlyAreRefusedWithoutBeingShown) {
   surroundings_.env["AWS_ACCESS_KEY_ID"] = "A";
   surroundings_.env["AWS_SECRET_ACCESS_KEY"] = "hush ";
   EXPECT_THAT(Find(), AllOf(HasSubstr("the secret access key from environment holds a blank"), Not(HasSubstr("hush"))));
-  EXPECT_THAT(Find({"A", "hush\n", {}, {}, ""}), AllOf(HasSubstr("the secret access key from the store's options"), Not(HasSubstr("hush"))));
+  EXPECT_THAT(Find({"A", "hush\n", {}, {}, ""}),
+              AllOf(HasSubstr("the secret access key from the store's options"), Not(HasSubstr("hush"))));
 }
 
 TEST_F(Chain, TokenAndEndOfTheEnvironment) {
@@ -134,24 +141,27 @@ TEST_F(Chain, TokenAndEndOfTheEnvironment) {
 
 TEST_F(Chain, WithoutAnyCredentialsEveryPlaceIsNamedWithItsReason) {
   surroundings_.env.erase("AWS_EC2_METADATA_DISABLED");
-  EXPECT_EQ(Find(),
-            "Denied: found no AWS credentials. Looked at\n"
-            "  options: access_key_id is not given\n"
-            "  environment: AWS_ACCESS_KEY_ID is not set\n"
-            "  assumed role: profile default has no role_arn\n"
-            "  web identity: neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile default is set\n"
-            "  profile: /home/ann/.aws/credentials does not exist, /home/ann/.aws/config does not exist\n"
-            "  container: neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set\n"
-            "  EC2 instance: http://169.254.169.254 did not answer: PUT http://169.254.169.254/latest/api/token: connection refused\n"
-            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE; for a public bucket, or a server that wants none, "
-            "add ?unsigned=true to the URI");
+  EXPECT_EQ(
+      Find(),
+      "Denied: found no AWS credentials. Looked at\n"
+      "  options: access_key_id is not given\n"
+      "  environment: AWS_ACCESS_KEY_ID is not set\n"
+      "  assumed role: profile default has no role_arn\n"
+      "  web identity: neither AWS_WEB_IDENTITY_TOKEN_FILE nor web_identity_token_file of profile default is set\n"
+      "  profile: /home/ann/.aws/credentials does not exist, /home/ann/.aws/config does not exist\n"
+      "  container: neither AWS_CONTAINER_CREDENTIALS_RELATIVE_URI nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set\n"
+      "  EC2 instance: http://169.254.169.254 did not answer: PUT http://169.254.169.254/latest/api/token: connection refused\n"
+      "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE; for a public bucket, or a server that wants none, "
+      "add ?unsigned=true to the URI");
 }
 
 TEST_F(Chain, APlaceThatIsSetUpAndBrokenIsNotPassedOver) {
   ServeInstance();
   surroundings_.files[kConfig] = "[default]\ncredential_process = keys\n";
   surroundings_.commands.emplace("keys", Status(Code::kDenied, "the command ended with status 1 and said: please log in"));
-  EXPECT_EQ(Find(), "Denied: cannot get AWS credentials: credential_process of profile default: the command ended with status 1 and said: please log in");
+  EXPECT_EQ(
+      Find(),
+      "Denied: cannot get AWS credentials: credential_process of profile default: the command ended with status 1 and said: please log in");
   surroundings_.files[kConfig] = "nonsense";
   EXPECT_THAT(Find(), HasSubstr("/home/ann/.aws/config:1: "));
   surroundings_.env["AWS_ACCESS_KEY_ID"] = "ENV";
@@ -171,7 +181,8 @@ TEST_F(Chain, RenewalAsksTheSamePlaceAgainAndNoOther) {
     // Silence at the start means that this is no EC2 instance; from one that has answered before it is an outage.
     http_->latency = 1h;
     simulation_.SleepFor(2h);
-    EXPECT_THAT(Told(source->Get(Deadline())), HasSubstr("Unavailable: cannot renew AWS credentials: EC2 instance: http://169.254.169.254 did not answer"));
+    EXPECT_THAT(Told(source->Get(Deadline())),
+                HasSubstr("Unavailable: cannot renew AWS credentials: EC2 instance: http://169.254.169.254 did not answer"));
     http_->latency = Duration::zero();
     simulation_.SleepFor(1min);
     EXPECT_EQ(Told(source->Get(Deadline())), "INSTANCE3 from instance role trainer");
@@ -186,7 +197,8 @@ TEST_F(Chain, ARefusalAfterASuccessIsWorthARetry) {
     EXPECT_TRUE(source->Get(Deadline()).ok());
     surroundings_.commands.insert_or_assign("keys", Result<std::string>(Status(Code::kDenied, "the network is down")));
     simulation_.SleepFor(2h);
-    EXPECT_EQ(Told(source->Get(Deadline())), "Unavailable: cannot renew AWS credentials: credential_process of profile default: the network is down");
+    EXPECT_EQ(Told(source->Get(Deadline())),
+              "Unavailable: cannot renew AWS credentials: credential_process of profile default: the network is down");
   });
 }
 
@@ -197,8 +209,9 @@ TEST_F(Chain, AProfileThatSomebodyRenewsInTheFileIsReadAgainAfterARefusal) {
     Result<Credentials> old = source->Get(Deadline());
     ASSERT_TRUE(old.ok());
     source->Invalidate(*old);
-    EXPECT_THAT(Told(source->Get(Deadline())), AllOf(HasSubstr("Denied: the credentials from profile default (access key OLD) were refused as expired"),
-                                                     Not(HasSubstr("hush")), Not(HasSubstr("mum"))));
+    EXPECT_THAT(Told(source->Get(Deadline())),
+                AllOf(HasSubstr("Denied: the credentials from profile default (access key OLD) were refused as expired"),
+                      Not(HasSubstr("hush")), Not(HasSubstr("mum"))));
     surroundings_.files[kConfig] = "[default]\naws_access_key_id = NEW\naws_secret_access_key = hush\naws_session_token = mum\n";
     simulation_.SleepFor(2s);
     EXPECT_EQ(Told(source->Get(Deadline())), "NEW from profile default");

@@ -69,7 +69,8 @@ class IniParser {
 
   Status TakeValue(std::string_view text, size_t number) {
     size_t sign = text.find_first_of("=:");
-    if (sign == std::string_view::npos || sign == 0) return Malformed(number, "expected `name = value`, `[section]` or a comment");
+    if (sign == std::string_view::npos || sign == 0)
+      return Malformed(number, "expected `name = value`, `[section]` or a comment");
     if (section_ == nullptr) return Malformed(number, "a value before the first [section]: which profile does it belong to?");
     auto [place, fresh] = section_->values.try_emplace(Lower(Trim(text.substr(0, sign))));
     if (!fresh) return Malformed(number, Cat("this name was already given in line ", place->second.line, " of the same section"));

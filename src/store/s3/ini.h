@@ -5,9 +5,10 @@
 //   s3 =
 //     endpoint_url = https://minio.example
 //
-// A comment (# or ;) has a line of its own. A value goes on in the lines that are indented deeper than its name; if nothing stands behind the
-// `=` itself, those lines are properties of their own. Names of values do not depend on capitals, names of sections do. Where `aws` refuses a
-// file, so do we: a section or a name that comes twice, a line that is neither. No message quotes the file, for it may hold secrets.
+// A comment (# or ;) has a line of its own. A value goes on in the lines that are indented deeper than its name; if nothing
+// stands behind the `=` itself, those lines are properties of their own. Names of values do not depend on capitals, names of
+// sections do. Where `aws` refuses a file, so do we: a section or a name that comes twice, a line that is neither. No message
+// quotes the file, for it may hold secrets.
 #pragma once
 
 #include <map>

@@ -54,9 +54,11 @@ TEST(Ini, DeeperLinesContinueAValue) {
 }
 
 TEST(Ini, LinesBelowAnEmptyValueAreProperties) {
-  IniFile file = Parsed("[services local]\ns3 =\n  Endpoint_URL = http://127.0.0.1:9000\n  other=1\nsts =\n  endpoint_url = x\nempty =\n");
+  IniFile file =
+      Parsed("[services local]\ns3 =\n  Endpoint_URL = http://127.0.0.1:9000\n  other=1\nsts =\n  endpoint_url = x\nempty =\n");
   const IniSection& services = *file.Find("services local");
-  EXPECT_EQ(services.Find("s3")->nested, (std::map<std::string, std::string>{{"endpoint_url", "http://127.0.0.1:9000"}, {"other", "1"}}));
+  EXPECT_EQ(services.Find("s3")->nested,
+            (std::map<std::string, std::string>{{"endpoint_url", "http://127.0.0.1:9000"}, {"other", "1"}}));
   EXPECT_EQ(services.Find("sts")->nested.at("endpoint_url"), "x");
   EXPECT_EQ(Value(file, "services local", "empty"), "");
 }
