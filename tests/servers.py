@@ -206,7 +206,11 @@ def main() -> int:
         signal.signal(number, pass_on)
     try:
         with running(options.only, options.require) as environment:
-            child = subprocess.Popen(command, env=dict(os.environ, **environment))
+            try:
+                child = subprocess.Popen(command, env=dict(os.environ, **environment))
+            except OSError as error:
+                print(f"servers.py: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+                return 127
             status = child.wait()
     except NotStarted as error:
         print(f"servers.py: {error}", file=sys.stderr)

@@ -486,9 +486,15 @@ TEST(IsLocalHost, KnowsLoopbackAndLinkLocal) {
                     "169.254.170.2", "[fd00:ec2::254]"}) {
     EXPECT_TRUE(IsLocalHost(host)) << host;
   }
-  for (auto host : {"10.0.0.1", "example.com:127", "localhost.example.com", "[2001:db8::1]", "1127.0.0.1", ""}) {
+  for (auto host : {"10.0.0.1", "example.com:127", "localhost.example.com", "[2001:db8::1]", "1127.0.0.1", "127.example.com",
+                    "169.254.example.com", ""}) {
     EXPECT_FALSE(IsLocalHost(host)) << host;
   }
+}
+
+TEST(IsLoopback, LeavesOutWhatIsReachedOverAWire) {
+  for (auto host : {"127.0.0.1:80", "localhost", "s3.localhost:1", "[::1]:80"}) EXPECT_TRUE(IsLoopback(host)) << host;
+  for (auto host : {"169.254.169.254", "[fd00:ec2::254]", "127.example.com", "10.0.0.1"}) EXPECT_FALSE(IsLoopback(host)) << host;
 }
 
 }  // namespace

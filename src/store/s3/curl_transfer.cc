@@ -22,6 +22,16 @@ long Milliseconds(Duration time) {
   return static_cast<long>(std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::milliseconds>(time).count()));
 }
 
+// Without the brackets of an IPv6 address, too.
+std::string_view WithoutPort(std::string_view host) {
+  return host.starts_with('[') ? host.substr(1, host.find(']') - 1) : host.substr(0, host.find(':'));
+}
+
+// An address, and not a name that merely begins like one: 127.example.com is somewhere else.
+bool IsIpv4(std::string_view host, std::string_view network) {
+  return host.starts_with(network) && host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 }  // namespace
 
 std::string HostOf(const std::string& url) {
@@ -32,13 +42,14 @@ std::string HostOf(const std::string& url) {
   return at == std::string::npos ? host : host.substr(at + 1);
 }
 
-bool IsLocalHost(std::string_view host) {
-  if (host.starts_with('[')) {
-    host = host.substr(1, host.find(']') - 1);
-    return host == "::1" || host.starts_with("fe80:") || host == "fd00:ec2::254";
-  }
-  host = host.substr(0, host.find(':'));
-  return host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host.starts_with("169.254.");
+bool IsLoopback(std::string_view host_and_port) {
+  std::string_view host = WithoutPort(host_and_port);
+  return host == "localhost" || host.ends_with(".localhost") || IsIpv4(host, "127.") || host == "::1";
+}
+
+bool IsLocalHost(std::string_view host_and_port) {
+  std::string_view host = WithoutPort(host_and_port);
+  return IsLoopback(host_and_port) || IsIpv4(host, "169.254.") || host.starts_with("fe80:") || host == "fd00:ec2::254";
 }
 
 void CurlTransfer::PrepareOnce(CURL* easy, const CurlOptions& options) {

@@ -89,7 +89,9 @@ class CurlTransfer {
 
 // "host" or "host:port" of a URL, for messages; without what may be secret.
 std::string HostOf(const std::string& url);
-// True for 127.*, localhost, ::1, and for link-local addresses, where metadata services live.
+// True for 127.*, localhost and ::1: what is sent there never leaves this machine.
+bool IsLoopback(std::string_view host_and_port);
+// True for loopback, and for the link-local addresses where metadata services live: no proxy stands before them.
 bool IsLocalHost(std::string_view host_and_port);
 
 }  // namespace headrace

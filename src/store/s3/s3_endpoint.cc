@@ -72,7 +72,7 @@ Result<S3Endpoint> CustomEndpoint(const S3Config& config) {
     if (!ParseNumber(authority.substr(colon + 1), port) || port == 0 || port > 65535) return refuse("the port is not a number from 1 to 65535");
     if (port == (found.tls ? 443u : 80u)) authority = host;
   }
-  if (!found.tls && !config.allow_http && !IsLocalHost(authority)) {
+  if (!found.tls && !config.allow_http && !IsLoopback(Lower(authority))) {
     return refuse("over plain HTTP everybody on the way can read and change the data; use https://, or say allow_http=true if that is all right");
   }
   std::string name = Lower(authority);

@@ -70,6 +70,9 @@ TEST(FindEndpoint, PlainHttpOnlyToThisMachineUnlessAskedFor) {
   ASSERT_TRUE(allowed.ok());
   EXPECT_FALSE(allowed->tls);
   EXPECT_TRUE(FindEndpoint(Bucket("lake", "http://localhost:9000")).ok());
+  for (auto elsewhere : {"http://169.254.1.1:9000", "http://127.example.com", "http://10.0.0.1"}) {
+    EXPECT_EQ(FindEndpoint(Bucket("lake", elsewhere)).code(), Code::kInvalidArgument) << elsewhere;
+  }
 }
 
 TEST(FindEndpoint, RefusesWhatCannotBe) {
