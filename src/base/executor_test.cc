@@ -233,6 +233,24 @@ TEST(ThreadExecutor, IdleThreadsAreUsedAgain) {
   EXPECT_LT(threads.size(), 20u);
 }
 
+TEST(ThreadExecutor, OneIdleThreadIsNotTakenForTwo) {
+  ThreadExecutor executor;
+  for (int round = 0; round < 200; ++round) {
+    std::mutex mutex;
+    auto met = executor.MakeSignal();
+    int here = 0;
+    TaskGroup group(executor);
+    // Each waits for the other, so the second needs a thread of its own even if the first has just been given the idle one.
+    for (int i = 0; i < 2 + round % 3; ++i) {
+      group.Spawn([&, all = 2 + round % 3] {
+        std::unique_lock lock(mutex);
+        if (++here == all) met->NotifyAll();
+        while (here < all) met->Wait(lock);
+      });
+    }
+  }
+}
+
 TEST(ThreadExecutor, WorkMaySpawnMoreWhileTheExecutorCloses) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> done = 0;

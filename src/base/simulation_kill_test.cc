@@ -1,8 +1,10 @@
 // Killing simulated processes: what stops, what is given back, and what nobody ever sees.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
-#include <utility>
+#include <vector>
 
 #include "base/simulation.h"
 
@@ -122,6 +124,26 @@ TEST(SimulationKill, ChildrenDieWithIt) {
   EXPECT_EQ(survived, 1);
 }
 
+TEST(SimulationKill, TheYoungestGoFirst) {
+  Simulation simulation(1);
+  std::vector<int> order;
+  struct Note {
+    ~Note() { order.push_back(generation); }
+    std::vector<int>& order;
+    int generation;
+  };
+  std::function<void(int)> live = [&](int generation) {
+    Note note{order, generation};
+    if (generation < 5) simulation.Spawn([&, generation] { live(generation + 1); });
+    simulation.SleepFor(1h);
+  };
+  auto process = simulation.Start("ancestor", [&] { live(0); });
+  simulation.RunUntil(kStart + 1s);
+  simulation.Kill(process);
+  simulation.Run();
+  EXPECT_THAT(order, testing::ElementsAre(5, 4, 3, 2, 1, 0));
+}
+
 TEST(SimulationKill, ChildrenAreGoneBeforeTheParentsVariablesThatTheyUse) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     Simulation simulation(seed);
@@ -152,8 +174,9 @@ TEST(SimulationKill, ChildrenAreGoneBeforeTheParentsVariablesThatTheyUse) {
 
 TEST(SimulationKill, OwnerOfATaskGroupThatWaitsInItsDestructor) {
   Simulation simulation(1);
-  int went_on = 0;
+  int went_on = 0, alive = 0;
   auto process = simulation.Start("owner", [&] {
+    Witness witness(simulation, alive);
     {
       TaskGroup group(simulation);
       group.Spawn([&] {
@@ -169,6 +192,7 @@ TEST(SimulationKill, OwnerOfATaskGroupThatWaitsInItsDestructor) {
   simulation.Kill(process);
   simulation.Run();
   EXPECT_EQ(went_on, 0);
+  EXPECT_EQ(alive, 0) << "the owner was left behind instead of being unwound";
   EXPECT_EQ(simulation.stuck(), 0u);
 }
 

@@ -77,6 +77,7 @@ TEST(ParseSize, RefusesTheRestAndSaysWhy) {
            {"19EB", "larger than"},
            {"18446744073709551616", "larger than"},
            {"16EiB", "larger than"},
+           {"295147905179352825856EiB", "larger than"},  // 2^128 bytes
            {"99999999999999999999999999", "24 digits"},
            {"inf", "number"},
            {"nan", "number"},

@@ -74,6 +74,12 @@ TEST(PercentDecode, RefusesBrokenEscapes) {
     EXPECT_FALSE(PercentDecode(bad, out)) << bad;
 }
 
+TEST(PercentDecode, LooksNoFurtherThanTheEnd) {
+  std::string out;
+  EXPECT_FALSE(PercentDecode(std::string_view("%41").substr(0, 2), out));
+  EXPECT_FALSE(PercentDecode(std::string_view("%41").substr(0, 1), out));
+}
+
 RC_GTEST_PROP(PercentDecode, UndoesEncoding, (const std::string& text, bool keep_slash)) {
   std::string out;
   RC_ASSERT(PercentDecode(PercentEncode(text, keep_slash), out));
