@@ -71,12 +71,6 @@ class AppendCommand final : public Command {
     uint64_t skipped = 0;
     Status status = Append(appender, inputs, done, skipped, deadline);
     bool stopped = status.code() == Code::kCancelled && stop.stop_requested();
-    // What was read before the trouble is whole.
-    if (!status.ok() && status.code() != Code::kFenced) {
-      Status flushed = appender.Flush(deadline);
-      if (!flushed.ok()) status = flushed;
-    }
-    if (status.ok()) status = appender.Flush(deadline);
     if (!status.ok() && !stopped) {
       std::string before = appender.appended() > 0 ? fmt::format("; {} before it were appended", Steps(appender.appended())) : "";
       return Status(status.code(), status.message() + before);
@@ -93,9 +87,13 @@ class AppendCommand final : public Command {
       progress.Show(fmt::format("skipping what is in already: {} of {}", Steps(skipped + 1), done));
     }
     while (true) {
-      HR_ASSIGN_OR_RETURN(std::optional<std::vector<Body>> cells, inputs.Next());
-      if (!cells) return {};
-      HR_RETURN_IF_ERROR(appender.Add(*std::move(cells), deadline));
+      Result<std::optional<std::vector<Body>>> cells = inputs.Next();
+      if (!cells.ok() || !*cells) {
+        // What was read before the trouble, or the end, is whole.
+        HR_RETURN_IF_ERROR(appender.Flush(deadline));
+        return std::move(cells).status();
+      }
+      HR_RETURN_IF_ERROR(appender.Add(**std::move(cells), deadline));
       progress.Show(fmt::format("appended {}", Steps(appender.appended())));
     }
   }
