@@ -48,7 +48,7 @@ double Seconds(const std::function<void()>& work) {
 
 struct Comparison {
   std::string what;
-  double ours;      // a second
+  double ours;  // a second
   double baseline;  // a second
   double target;
   const char* unit;
@@ -175,16 +175,18 @@ int Run(const std::string& parent, int creates, bool json) {
   const fs::path root = fs::path(parent) / Cat("bench_folder-", Random::FromEntropy().Hex(16));
   fs::create_directories(root);
   std::vector<Comparison> all;
-  for (uint64_t size : {4 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20}) all.push_back(CompareReads(root.string(), size));
+  for (uint64_t size : {4 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20})
+    all.push_back(CompareReads(root.string(), size));
   all.push_back(CompareCreates(root.string(), creates));
   fs::remove_all(root);
 
   if (json) {
     std::string text = "[";
     for (const Comparison& one : all) {
-      text += Cat(text.size() > 1 ? ",\n " : "", "{\"what\": \"", one.what, "\", \"ours\": ", Fixed(one.ours, 2), ", \"baseline\": ", Fixed(one.baseline, 2),
-                  ", \"unit\": \"", one.unit, "\", \"ratio\": ", Fixed(one.ratio(), 3), ", \"target\": ", Fixed(one.target, 2),
-                  ", \"met\": ", one.ratio() >= one.target, "}");
+      text +=
+          Cat(text.size() > 1 ? ",\n " : "", "{\"what\": \"", one.what, "\", \"ours\": ", Fixed(one.ours, 2),
+              ", \"baseline\": ", Fixed(one.baseline, 2), ", \"unit\": \"", one.unit, "\", \"ratio\": ", Fixed(one.ratio(), 3),
+              ", \"target\": ", Fixed(one.target, 2), ", \"met\": ", one.ratio() >= one.target, "}");
     }
     std::printf("%s]\n", text.c_str());
     return 0;
@@ -192,7 +194,8 @@ int Run(const std::string& parent, int creates, bool json) {
   std::printf("%-24s %12s %12s %8s %8s\n", "", "Headrace", "bare calls", "ratio", "target");
   for (const Comparison& one : all) {
     std::printf("%-24s %12s %12s %8s %8s  %s%s\n", one.what.c_str(), Fixed(one.ours, 2).c_str(), Fixed(one.baseline, 2).c_str(),
-                Fixed(one.ratio(), 2).c_str(), Fixed(one.target, 2).c_str(), one.unit, one.ratio() >= one.target ? "" : "  MISSED");
+                Fixed(one.ratio(), 2).c_str(), Fixed(one.target, 2).c_str(), one.unit,
+                one.ratio() >= one.target ? "" : "  MISSED");
   }
   return 0;
 }

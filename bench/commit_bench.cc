@@ -25,8 +25,8 @@ namespace {
 
 class CountingStore final : public StoreDecorator {
  public:
-  using StoreDecorator::StoreDecorator;
   using ObjectStore::Get;
+  using StoreDecorator::StoreDecorator;
   Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
     ++requests;
     return inner().Get(key, options, deadline);
@@ -54,7 +54,7 @@ constexpr int kStrands = 256;  // shared evenly by the producers; a strand finis
 
 struct Figures {
   double p50 = 0, p99 = 0;  // seconds from finished to committed
-  double requests = 0;      // per chunk
+  double requests = 0;  // per chunk
   double fairness = 0;
   uint64_t offered = 0, committed = 0;
 };
@@ -157,7 +157,9 @@ int main(int argc, char** argv) {
   }
   double seconds = std::stod(options["--seconds"]);
   double rate = std::stod(options["--rate"]);
-  if (!json) std::printf("%-10s %10s %10s %10s %12s %12s %9s\n", "discipline", "producers", "p50 s", "p99 s", "requests", "committed", "fairness");
+  if (!json)
+    std::printf("%-10s %10s %10s %10s %12s %12s %9s\n", "discipline", "producers", "p50 s", "p99 s", "requests", "committed",
+                "fairness");
   for (const std::string& name : Split(options["--disciplines"], ',')) {
     Result<Discipline> discipline = ParseDiscipline(name);
     if (!discipline.ok()) {
@@ -166,9 +168,11 @@ int main(int argc, char** argv) {
     }
     for (const std::string& count : Split(options["--producers"], ',')) {
       Figures f = Measure(std::stoi(count), rate, seconds, *discipline);
-      const char* format = json ? "{\"discipline\": \"%s\", \"producers\": %s, \"p50_seconds\": %.3f, \"p99_seconds\": %.3f, \"requests_per_chunk\": %.2f, "
-                                  "\"committed\": %lu, \"offered\": %lu, \"fairness\": %.3f}\n"
-                                : "%-10s %10s %10.3f %10.3f %12.2f %6lu/%-6lu %8.3f\n";
+      const char* format =
+          json
+              ? "{\"discipline\": \"%s\", \"producers\": %s, \"p50_seconds\": %.3f, \"p99_seconds\": %.3f, \"requests_per_chunk\": %.2f, "
+                "\"committed\": %lu, \"offered\": %lu, \"fairness\": %.3f}\n"
+              : "%-10s %10s %10.3f %10.3f %12.2f %6lu/%-6lu %8.3f\n";
       std::printf(format, name.c_str(), count.c_str(), f.p50, f.p99, f.requests, f.committed, f.offered, f.fairness);
       std::fflush(stdout);
     }

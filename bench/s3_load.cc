@@ -126,7 +126,8 @@ void LoadByStore(const std::string& uri, const std::string& key, uint64_t range,
   std::shared_ptr<ObjectStore> store = Open(uri);
   uint64_t size = SizeOf(*store, key);
   std::vector<std::vector<std::byte>> memory(callers, std::vector<std::byte>(range));
-  Load(callers, time, [&](size_t caller, uint64_t i) { return ReadInto(*store, key, Offset(size, range, caller, i), memory[caller]); });
+  Load(callers, time,
+       [&](size_t caller, uint64_t i) { return ReadInto(*store, key, Offset(size, range, caller, i), memory[caller]); });
 }
 
 struct BareHandle {

@@ -17,7 +17,8 @@
 
 namespace headrace {
 
-static_assert(std::endian::native == std::endian::little, "stored numbers are little-endian; a big-endian machine needs swaps here");
+static_assert(std::endian::native == std::endian::little,
+              "stored numbers are little-endian; a big-endian machine needs swaps here");
 
 class Encoder {
  public:

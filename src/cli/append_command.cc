@@ -43,10 +43,14 @@ class AppendCommand final : public Command {
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
     app.add_option("FILE", files_, "each .npz is one step, each line of a .jsonl is one step; none, or -: JSON lines from stdin");
-    app.add_option("--source", options_.source, "append each step of this source exactly once: a run that is repeated goes on where it was")
+    app.add_option("--source", options_.source,
+                   "append each step of this source exactly once: a run that is repeated goes on where it was")
         ->type_name("NAME")
-        ->check([](const std::string& name) { return name.empty() || name.size() > 200 ? std::string("a name has 1 to 200 bytes") : std::string(); });
-    app.add_option_function<uint16_t>("--strand", [this](uint16_t strand) { options_.strand = strand; }, "write on this strand (any that is free)")
+        ->check([](const std::string& name) {
+          return name.empty() || name.size() > 200 ? std::string("a name has 1 to 200 bytes") : std::string();
+        });
+    app.add_option_function<uint16_t>(
+           "--strand", [this](uint16_t strand) { options_.strand = strand; }, "write on this strand (any that is free)")
         ->type_name("N");
     app.add_flag_callback("--zstd", [this] { options_.chunk.codec = Codec::kZstd; }, "compress");
     app.footer(
@@ -98,7 +102,8 @@ class AppendCommand final : public Command {
     }
   }
 
-  Result<ExitStatus> Report(const Console& console, const Appender& appender, const Manifest& manifest, uint64_t skipped, bool stopped) const {
+  Result<ExitStatus> Report(const Console& console, const Appender& appender, const Manifest& manifest, uint64_t skipped,
+                            bool stopped) const {
     uint64_t left = appender.waiting();
     if (console.json()) {
       nlohmann::json document = {{"appended", appender.appended()}, {"skipped", skipped}, {"steps", manifest.frontier_step}};
@@ -107,12 +112,14 @@ class AppendCommand final : public Command {
       if (stopped) document["interrupted"] = true;
       console.SayJson(document);
     }
-    std::string skips = skipped > 0 ? fmt::format(" ({} of \"{}\" skipped: in the stream already)", Steps(skipped), options_.source) : "";
-    console.Say(fmt::format("{}appended {}{}; the stream has {}", stopped ? "interrupted: " : "", Steps(appender.appended()), skips,
-                            Steps(manifest.frontier_step)));
+    std::string skips =
+        skipped > 0 ? fmt::format(" ({} of \"{}\" skipped: in the stream already)", Steps(skipped), options_.source) : "";
+    console.Say(fmt::format("{}appended {}{}; the stream has {}", stopped ? "interrupted: " : "", Steps(appender.appended()),
+                            skips, Steps(manifest.frontier_step)));
     if (left > 0) {
-      std::string_view why = stopped ? "were read and not appended" : "at the end do not fill a block of the stream and were left out: append them together "
-                                                                      "with the steps that follow";
+      std::string_view why = stopped ? "were read and not appended"
+                                     : "at the end do not fill a block of the stream and were left out: append them together "
+                                       "with the steps that follow";
       console.Complain("headrace append", Status(Code::kInvalidArgument, fmt::format("{} {}", Steps(left), why)));
     }
     return stopped ? kInterrupted : left > 0 ? kFailed : kDone;

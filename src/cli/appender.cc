@@ -33,13 +33,16 @@ std::optional<std::map<std::string, uint64_t>> ReadCounts(const std::optional<By
     counts[item.key()] = item.value().get<uint64_t>();
   }
   if (!document.contains("source")) return counts;
-  if (!document["source"].is_string() || !document.contains("done") || !document["done"].is_number_unsigned()) return std::nullopt;
+  if (!document["source"].is_string() || !document.contains("done") || !document["done"].is_number_unsigned())
+    return std::nullopt;
   counts[document["source"].get<std::string>()] = document["done"].get<uint64_t>();
   return counts;
 }
 
 Status NotOurs(uint16_t strand) {
-  return Status(Code::kConflict, fmt::format("strand {} holds the state of another program, which would be lost: name another strand (--strand)", strand));
+  return Status(
+      Code::kConflict,
+      fmt::format("strand {} holds the state of another program, which would be lost: name another strand (--strand)", strand));
 }
 
 }  // namespace
@@ -49,9 +52,11 @@ Appender::Appender(std::shared_ptr<StreamLog> log, AppendOptions options)
 
 Result<uint64_t> Appender::Begin(const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->RefreshFully(deadline));
-  if (state->manifest.finished) return Status(Code::kConflict, fmt::format("the stream {} is sealed: no step can follow", log_->store().Describe()));
+  if (state->manifest.finished)
+    return Status(Code::kConflict, fmt::format("the stream {} is sealed: no step can follow", log_->store().Describe()));
   if (options_.strand && *options_.strand >= log_->info().strands) {
-    return Status(Code::kInvalidArgument, fmt::format("there is no strand {}: the stream has {}, counted from 0", *options_.strand, log_->info().strands));
+    return Status(Code::kInvalidArgument, fmt::format("there is no strand {}: the stream has {}, counted from 0",
+                                                      *options_.strand, log_->info().strands));
   }
   HR_RETURN_IF_ERROR(planned() && !options_.strand ? TakeAll(deadline) : TakeOne(deadline));
   for (const Held& held : held_) done_ = std::max(done_, CountIn(held));
@@ -111,7 +116,9 @@ Result<std::map<std::string, uint16_t>> Appender::Claims(const Deadline& deadlin
     json document = json::parse(object->bytes.AsText(), nullptr, /*allow_exceptions=*/false);
     bool whole = document.is_object() && document.contains("strand") && document["strand"].is_number_unsigned() &&
                  document["strand"].get<uint64_t>() < log_->info().strands;
-    if (!whole) return Status(Code::kCorrupt, fmt::format("{} is damaged: it does not say which strand the source has", log_->store().Describe(entry.key)));
+    if (!whole)
+      return Status(Code::kCorrupt,
+                    fmt::format("{} is damaged: it does not say which strand the source has", log_->store().Describe(entry.key)));
     claims[entry.key] = document["strand"].get<uint16_t>();
   }
   return claims;
@@ -150,14 +157,18 @@ Result<uint16_t> Appender::StrandOfSource(const Deadline& deadline) {
       HR_ASSIGN_OR_RETURN(strand, Choose(deadline));
     }
     json claim = {{"source", options_.source}, {"strand", strand}, {"nonce", random_.Hex(16)}};
-    HR_ASSIGN_OR_RETURN(CreateResult created, Create(log_->store(), key, Body(claim.dump() + "\n"), deadline, log_->clock(), random_));
-    if (created.kind == CreateResult::kUnknown) return created.reason.Annotate(fmt::format("cannot write {}", log_->store().Describe(key)));
+    HR_ASSIGN_OR_RETURN(CreateResult created,
+                        Create(log_->store(), key, Body(claim.dump() + "\n"), deadline, log_->clock(), random_));
+    if (created.kind == CreateResult::kUnknown)
+      return created.reason.Annotate(fmt::format("cannot write {}", log_->store().Describe(key)));
     HR_ASSIGN_OR_RETURN(claims, Claims(deadline));
   }
   uint16_t strand = claims.at(key);
   if (options_.strand && *options_.strand != strand) {
-    return Status(Code::kConflict, fmt::format("the source \"{}\" has strand {} of this stream, not {}: leave --strand out, or give the source another name",
-                                               options_.source, strand, *options_.strand));
+    return Status(
+        Code::kConflict,
+        fmt::format("the source \"{}\" has strand {} of this stream, not {}: leave --strand out, or give the source another name",
+                    options_.source, strand, *options_.strand));
   }
   return strand;
 }
@@ -241,20 +252,24 @@ Result<bool> Appender::FindOut(Held& held, const Deadline& deadline) {
 Status Appender::GoOn(const Status& why, const Deadline& deadline) {
   uint16_t strand = held_.front().writer->strand();
   if (planned()) {
-    return Status(Code::kFenced, fmt::format("another process took a strand ({}); in planned order one process appends, or each has a strand of its own "
-                                             "(--strand)",
-                                             why.message()));
+    return Status(
+        Code::kFenced,
+        fmt::format("another process took a strand ({}); in planned order one process appends, or each has a strand of its own "
+                    "(--strand)",
+                    why.message()));
   }
   if (options_.strand && options_.source.empty()) {
     return Status(Code::kFenced, fmt::format("another process took strand {}: each process needs a strand of its own", strand));
   }
   if (++losses_ > kMostLosses) {
-    return Status(Code::kFenced, fmt::format("other processes took the strand {} times in a row: there are more of them than strands ({})", losses_,
-                                             log_->info().strands));
+    return Status(Code::kFenced,
+                  fmt::format("other processes took the strand {} times in a row: there are more of them than strands ({})",
+                              losses_, log_->info().strands));
   }
   lost_ = strand;
   Duration longest = std::min(kLongestPause, kShortestPause * (int64_t{1} << std::min(losses_, 10)));
-  HR_RETURN_IF_ERROR(deadline.Sleep(log_->clock(), Duration(static_cast<int64_t>(random_.Uniform() * static_cast<double>(longest.count()))), "take a strand"));
+  HR_RETURN_IF_ERROR(deadline.Sleep(
+      log_->clock(), Duration(static_cast<int64_t>(random_.Uniform() * static_cast<double>(longest.count()))), "take a strand"));
   HR_RETURN_IF_ERROR(TakeOne(deadline));
   return CheckCount(held_.front(), done_);
 }
@@ -267,7 +282,9 @@ uint64_t Appender::CountIn(const Held& held) const {
 Status Appender::CheckCount(const Held& held, uint64_t expected) const {
   uint64_t done = CountIn(held);
   if (options_.source.empty() || done == expected) return {};
-  return Status(Code::kFenced, fmt::format("another process appends the source \"{}\" too, and is at step {} of it: let one of them do it", options_.source, done));
+  return Status(Code::kFenced,
+                fmt::format("another process appends the source \"{}\" too, and is at step {} of it: let one of them do it",
+                            options_.source, done));
 }
 
 }  // namespace headrace::cli

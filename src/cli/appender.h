@@ -43,7 +43,7 @@ class Appender {
   // Commits what is left, if the stream's order allows a short block.
   Status Flush(const Deadline& deadline);
 
-  uint64_t appended() const { return appended_; }      // steps that are in the log
+  uint64_t appended() const { return appended_; }  // steps that are in the log
   uint64_t waiting() const { return waiting_.size(); }  // steps that were added and are not
   std::optional<uint64_t> first_step() const { return first_step_; }
 
@@ -80,8 +80,8 @@ class Appender {
   Random random_;
   std::vector<Held> held_;
   std::optional<uint16_t> lost_;  // the strand that was taken from us last
-  int losses_ = 0;                // since the last commit
-  uint64_t done_ = 0;             // of the source
+  int losses_ = 0;  // since the last commit
+  uint64_t done_ = 0;  // of the source
   std::vector<std::vector<Body>> waiting_;
   uint64_t appended_ = 0;
   std::optional<uint64_t> first_step_;

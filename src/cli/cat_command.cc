@@ -30,7 +30,8 @@ json Numbers(const Array& array, uint64_t from, uint64_t to, uint64_t most) {
 // The text if it is one, cut between characters; hexadecimal digits otherwise.
 std::string Shown(std::string_view bytes) {
   std::string_view head = bytes.substr(0, kTextBytes);
-  while (head.size() < bytes.size() && !head.empty() && !IsUtf8(head) && bytes.substr(0, kTextBytes).size() - head.size() < 4) head.remove_suffix(1);
+  while (head.size() < bytes.size() && !head.empty() && !IsUtf8(head) && bytes.substr(0, kTextBytes).size() - head.size() < 4)
+    head.remove_suffix(1);
   if (IsUtf8(head)) return std::string(head);
   return "0x" + Hex(bytes.data(), std::min<size_t>(bytes.size(), 32));
 }
@@ -44,7 +45,9 @@ class CatCommand final : public Command {
     AddStream(app, uri_);
     app.add_option("--step", step_, "which step")->required()->type_name("N");
     app.add_option_function<uint32_t>("--lane", [this](uint32_t lane) { lane_ = lane; }, "only this lane (all)")->type_name("L");
-    app.add_option("--values", values_, "how many values of an array are shown (8)")->type_name("K")->check(CLI::Range(1, 1'000'000'000));
+    app.add_option("--values", values_, "how many values of an array are shown (8)")
+        ->type_name("K")
+        ->check(CLI::Range(1, 1'000'000'000));
     app.footer(
         "  headrace cat /data/live --step 0\n"
         "  headrace cat s3://bucket/live --step 1000 --lane 3 --json");
@@ -54,15 +57,18 @@ class CatCommand final : public Command {
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
     const StreamInfo& info = log->info();
     if (lane_ && *lane_ >= info.lanes) {
-      return Status(Code::kInvalidArgument, fmt::format("there is no lane {}: the stream has {}, counted from 0", *lane_, info.lanes));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("there is no lane {}: the stream has {}, counted from 0", *lane_, info.lanes));
     }
     StreamReader reader(log);
     uint32_t first = lane_.value_or(0);
-    HR_ASSIGN_OR_RETURN(StreamReader::Block block, reader.ReadBlock(step_, first, lane_ ? first + 1 : info.lanes, Deadline::OnlyStop(stop)));
+    HR_ASSIGN_OR_RETURN(StreamReader::Block block,
+                        reader.ReadBlock(step_, first, lane_ ? first + 1 : info.lanes, Deadline::OnlyStop(stop)));
     const std::vector<Bytes>& cells = block.cells[step_ - block.entry.first_step];
     json lanes = json::array();
     for (uint32_t i = 0; i < cells.size(); ++i) {
-      HR_ASSIGN_OR_RETURN(std::vector<Array> arrays, ReadCell(cells[i], info.columns, fmt::format("step {}, lane {}", step_, first + i)));
+      HR_ASSIGN_OR_RETURN(std::vector<Array> arrays,
+                          ReadCell(cells[i], info.columns, fmt::format("step {}, lane {}", step_, first + i)));
       json columns = json::object();
       console.Say(console.Bold(fmt::format("step {}, lane {}", step_, first + i)));
       auto array = arrays.begin();
@@ -107,10 +113,11 @@ class CatCommand final : public Command {
   }
 
   static std::string Line(const Column& column, const json& shown) {
-    std::string shape = shown.contains("rows") ? fmt::format("{} rows", shown["rows"].get<uint64_t>())
-                                               : fmt::format("[{}]", fmt::join(shown["shape"].get<std::vector<uint64_t>>(), ", "));
-    return fmt::format("  {:<12} {:<8} {:<14} {}", column.name, column.kind == Column::kBytes ? "bytes" : DtypeName(column.dtype), shape,
-                       shown["values"].dump(-1, ' ', false, json::error_handler_t::replace));
+    std::string shape = shown.contains("rows")
+                            ? fmt::format("{} rows", shown["rows"].get<uint64_t>())
+                            : fmt::format("[{}]", fmt::join(shown["shape"].get<std::vector<uint64_t>>(), ", "));
+    return fmt::format("  {:<12} {:<8} {:<14} {}", column.name, column.kind == Column::kBytes ? "bytes" : DtypeName(column.dtype),
+                       shape, shown["values"].dump(-1, ' ', false, json::error_handler_t::replace));
   }
 
   std::string uri_;

@@ -27,7 +27,8 @@ Result<Column> ParseColumn(std::string_view text) {
   if (words.size() == 3 && words[1] == "ragged") {
     column.kind = Column::kRagged;
   } else if (words.size() != 2) {
-    return Status(Code::kInvalidArgument, fmt::format("\"{}\" is no column: write name:type, name:ragged:type or name:bytes", text));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("\"{}\" is no column: write name:type, name:ragged:type or name:bytes", text));
   }
   HR_ASSIGN_OR_RETURN(column.dtype, ParseDtype(words.back()));
   return column;
@@ -71,7 +72,9 @@ class CreateCommand final : public Command {
     app.add_option("--order", order_, "planned: the same steps whatever the timing; arrival: first come, first served (planned)")
         ->type_name("ORDER")
         ->check(CLI::IsMember({"planned", "arrival"}));
-    app.add_option("--block-steps", block_steps_, "how many steps are committed together (1)")->type_name("K")->check(CLI::Range(1u, 65536u));
+    app.add_option("--block-steps", block_steps_, "how many steps are committed together (1)")
+        ->type_name("K")
+        ->check(CLI::Range(1u, 65536u));
     app.add_flag("--no-probe", no_probe_, "do not try whether the store is safe to commit to");
     app.footer(
         "Types: uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 bfloat16 float32 float64 bool. All of this is fixed for the\n"
@@ -98,7 +101,11 @@ class CreateCommand final : public Command {
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, StreamLog::Create(info, ContextForCommand(opened), deadline));
     std::string uuid = UuidText(info.uuid);
     if (console.json()) {
-      console.SayJson({{"uuid", uuid}, {"stream", opened.store->Describe()}, {"lanes", info.lanes}, {"strands", info.strands}, {"order", order_}});
+      console.SayJson({{"uuid", uuid},
+                       {"stream", opened.store->Describe()},
+                       {"lanes", info.lanes},
+                       {"strands", info.strands},
+                       {"order", order_}});
     }
     console.Say(uuid);
     return kDone;
@@ -114,7 +121,9 @@ class CreateCommand final : public Command {
   static Status RequireSafeStore(const OpenedStore& opened, const Random& random, const Deadline& deadline) {
     Progress progress;
     ProbeOptions options;
-    options.on_progress = [&](std::string_view title, int done, int of) { progress.Show(title, static_cast<double>(done) / std::max(1, of)); };
+    options.on_progress = [&](std::string_view title, int done, int of) {
+      progress.Show(title, static_cast<double>(done) / std::max(1, of));
+    };
     return RequireSafe(*opened.once, options, deadline, SharedExecutor(), random.Fork("probe"));
   }
 

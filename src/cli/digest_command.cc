@@ -20,8 +20,12 @@ class DigestCommand final : public Command {
 
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
-    app.add_option_function<uint64_t>("--from", [this](uint64_t step) { from_ = step; }, "the first step (the first that is still there)")->type_name("A");
-    app.add_option_function<uint64_t>("--to", [this](uint64_t step) { to_ = step; }, "the step after the last (the end of the stream)")->type_name("B");
+    app.add_option_function<uint64_t>(
+           "--from", [this](uint64_t step) { from_ = step; }, "the first step (the first that is still there)")
+        ->type_name("A");
+    app.add_option_function<uint64_t>(
+           "--to", [this](uint64_t step) { to_ = step; }, "the step after the last (the end of the stream)")
+        ->type_name("B");
     app.footer(
         "Of columns and bytes of every lane, not of how they are stored: equal streams have equal digests, whatever their chunks,\n"
         "compression, strands or uuid. \"all\" is the SHA-256 of the steps' hashes, written one after another.\n"
@@ -41,17 +45,18 @@ class DigestCommand final : public Command {
     StreamReader reader(log);
     {
       Progress progress;
-      HR_RETURN_IF_ERROR(DigestSteps(reader, log->info(), from, to, Deadline::OnlyStop(stop), [&](uint64_t step, const std::string& digest) {
-        all.Update(digest.data(), digest.size());
-        if (console.json()) {
-          steps.push_back(digest);
-        } else {
-          progress.Clear();
-          console.Say(fmt::format("{:>10}  {}", step, digest));
-        }
-        progress.Show(fmt::format("step {}", step), static_cast<double>(step - from + 1) / static_cast<double>(to - from));
-        return Status();
-      }));
+      HR_RETURN_IF_ERROR(
+          DigestSteps(reader, log->info(), from, to, Deadline::OnlyStop(stop), [&](uint64_t step, const std::string& digest) {
+            all.Update(digest.data(), digest.size());
+            if (console.json()) {
+              steps.push_back(digest);
+            } else {
+              progress.Clear();
+              console.Say(fmt::format("{:>10}  {}", step, digest));
+            }
+            progress.Show(fmt::format("step {}", step), static_cast<double>(step - from + 1) / static_cast<double>(to - from));
+            return Status();
+          }));
     }
     std::string whole = ToHex(all.Finish());
     if (console.json()) console.SayJson({{"from", from}, {"to", to}, {"steps", steps}, {"all", whole}});

@@ -19,7 +19,9 @@ namespace {
 using nlohmann::json;
 
 std::string_view OrderName(Order order) { return order == Order::kPlanned ? "planned" : "arrival"; }
-std::string_view KindName(Column::Kind kind) { return kind == Column::kArray ? "array" : kind == Column::kRagged ? "ragged" : "bytes"; }
+std::string_view KindName(Column::Kind kind) {
+  return kind == Column::kArray ? "array" : kind == Column::kRagged ? "ragged" : "bytes";
+}
 
 // A process that has taken strands, as the strand table knows it.
 struct Producer {
@@ -48,7 +50,9 @@ class InspectCommand final : public Command {
 
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
-    app.add_option_function<uint64_t>("--step", [this](uint64_t step) { step_ = step; }, "this step's chunk, cells and mixture")->type_name("N");
+    app.add_option_function<uint64_t>(
+           "--step", [this](uint64_t step) { step_ = step; }, "this step's chunk, cells and mixture")
+        ->type_name("N");
     app.footer(
         "  headrace inspect /data/live\n"
         "  headrace inspect s3://bucket/live --step 1000 --json");
@@ -105,7 +109,8 @@ class InspectCommand final : public Command {
                                        {"changed", producer.changed},
                                        {"commits_ago", manifest.number - producer.changed}});
     }
-    for (const Pin& pin : manifest.pins) document["pins"].push_back({{"name", pin.name}, {"step", pin.step}, {"term_seconds", pin.term_seconds}});
+    for (const Pin& pin : manifest.pins)
+      document["pins"].push_back({{"name", pin.name}, {"step", pin.step}, {"term_seconds", pin.term_seconds}});
     for (const MixtureRef& mixture : manifest.mixtures) {
       document["mixtures"].push_back({{"number", mixture.number}, {"first_block", mixture.first_block}});
     }
@@ -118,23 +123,26 @@ class InspectCommand final : public Command {
     std::vector<std::string> columns;
     for (const Column& column : info.columns) {
       std::string kind = column.kind == Column::kRagged ? "ragged:" : "";
-      columns.push_back(fmt::format("{}:{}", column.name, column.kind == Column::kBytes ? "bytes" : kind + std::string(DtypeName(column.dtype))));
+      columns.push_back(fmt::format("{}:{}", column.name,
+                                    column.kind == Column::kBytes ? "bytes" : kind + std::string(DtypeName(column.dtype))));
     }
     std::vector<std::string> lines = {
         fmt::format("stream    {}", log.store().Describe()),
         fmt::format("uuid      {}", UuidText(info.uuid)),
-        fmt::format("steps     {} to {}{}", Grouped(static_cast<double>(manifest.trim_step)), Grouped(static_cast<double>(manifest.frontier_step)),
-                    manifest.finished ? ", sealed" : ""),
+        fmt::format("steps     {} to {}{}", Grouped(static_cast<double>(manifest.trim_step)),
+                    Grouped(static_cast<double>(manifest.frontier_step)), manifest.finished ? ", sealed" : ""),
         fmt::format("shape     {} lanes, {} strands, {} order", info.lanes, info.strands, OrderName(info.order)),
         fmt::format("columns   {}", fmt::join(columns, ", ")),
         fmt::format("stored    {} in {} chunks{}", FormatSize(static_cast<double>(bytes)), chunks,
                     manifest.parked.empty() ? "" : fmt::format(", {} of them waiting for their turn", manifest.parked.size())),
         fmt::format("manifest  number {}, {}", manifest.number, FormatSize(static_cast<double>(state.encoded.size())))};
-    for (const MixtureRef& mixture : manifest.mixtures) lines.push_back(fmt::format("mixture   {} from block {} on", mixture.number, mixture.first_block));
+    for (const MixtureRef& mixture : manifest.mixtures)
+      lines.push_back(fmt::format("mixture   {} from block {} on", mixture.number, mixture.first_block));
     for (const Pin& pin : manifest.pins) lines.push_back(fmt::format("pin       {} holds step {}", pin.name, pin.step));
     Table table;
     for (const auto& [owner, producer] : ProducersOf(manifest)) {
-      table.Add({fmt::format("producer  {:016x}", owner), fmt::format("strand {}", fmt::join(producer.strands, ",")), fmt::format("epoch {}", producer.epoch),
+      table.Add({fmt::format("producer  {:016x}", owner), fmt::format("strand {}", fmt::join(producer.strands, ",")),
+                 fmt::format("epoch {}", producer.epoch),
                  fmt::format("last change {} commits ago", manifest.number - producer.changed)});
     }
     for (std::string& line : table.Lines()) lines.push_back(std::move(line));
@@ -148,7 +156,8 @@ class InspectCommand final : public Command {
     std::string what = log->store().Describe(key);
     HR_ASSIGN_OR_RETURN(std::optional<Object> object, log->store().Get(key, deadline));
     if (!object) return Status(Code::kCorrupt, fmt::format("the chunk {} of step {} is missing", what, *step_));
-    HR_ASSIGN_OR_RETURN(ChunkHeader header, DecodeChunkHeader(object->bytes.Slice(0, entry.header_bytes).span(), entry, log->info(), what));
+    HR_ASSIGN_OR_RETURN(ChunkHeader header,
+                        DecodeChunkHeader(object->bytes.Slice(0, entry.header_bytes).span(), entry, log->info(), what));
     json cells = json::array();
     Table table;
     table.Add({"lane", "bytes", "stored", "codec"});
@@ -177,8 +186,9 @@ class InspectCommand final : public Command {
     }
     console.Say(fmt::format("step     {}", *step_));
     console.Say(fmt::format("chunk    {}", what));
-    console.Say(fmt::format("         steps {} to {}, {}; block {} of strand {}, epoch {}", entry.first_step, entry.end_step() - 1,
-                            FormatSize(static_cast<double>(entry.bytes)), entry.block, entry.name.strand, entry.name.epoch));
+    console.Say(fmt::format("         steps {} to {}, {}; block {} of strand {}, epoch {}", entry.first_step,
+                            entry.end_step() - 1, FormatSize(static_cast<double>(entry.bytes)), entry.block, entry.name.strand,
+                            entry.name.epoch));
     console.Say(fmt::format("mixture  {}", entry.mixture));
     for (const std::string& line : table.Lines()) console.Say(line);
     return kDone;

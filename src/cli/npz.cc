@@ -45,9 +45,10 @@ Status ReadDescr(std::string_view descr, NpyArray& array) {
     std::string_view descr;
     Dtype dtype;
   };
-  constexpr Row kRows[] = {{"|u1", Dtype::kU8},  {"|i1", Dtype::kI8},  {"<u2", Dtype::kU16}, {"<i2", Dtype::kI16}, {"<u4", Dtype::kU32},
-                           {"<i4", Dtype::kI32}, {"<u8", Dtype::kU64}, {"<i8", Dtype::kI64}, {"<f2", Dtype::kF16}, {"<f4", Dtype::kF32},
-                           {"<f8", Dtype::kF64}, {"|b1", Dtype::kBool}, {"<V2", Dtype::kBf16}, {"|V2", Dtype::kBf16}};  // ml_dtypes' bfloat16
+  constexpr Row kRows[] = {{"|u1", Dtype::kU8},   {"|i1", Dtype::kI8},  {"<u2", Dtype::kU16}, {"<i2", Dtype::kI16},
+                           {"<u4", Dtype::kU32},  {"<i4", Dtype::kI32}, {"<u8", Dtype::kU64}, {"<i8", Dtype::kI64},
+                           {"<f2", Dtype::kF16},  {"<f4", Dtype::kF32}, {"<f8", Dtype::kF64}, {"|b1", Dtype::kBool},
+                           {"<V2", Dtype::kBf16}, {"|V2", Dtype::kBf16}};  // ml_dtypes' bfloat16
   for (const Row& row : kRows) {
     if (row.descr != descr) continue;
     array.dtype = row.dtype;
@@ -60,7 +61,9 @@ Status ReadDescr(std::string_view descr, NpyArray& array) {
     array.width = count * (array.kind == NpyArray::kText ? 4 : 1);
     return {};
   }
-  if (descr.starts_with('>')) return Wrong(fmt::format("the array \"{}\" is big-endian ({}): use array.astype(array.dtype.newbyteorder(\"<\"))", array.name, descr));
+  if (descr.starts_with('>'))
+    return Wrong(
+        fmt::format("the array \"{}\" is big-endian ({}): use array.astype(array.dtype.newbyteorder(\"<\"))", array.name, descr));
   return Wrong(fmt::format("the array \"{}\" has the type {}, which no column can hold", array.name, descr));
 }
 
@@ -76,15 +79,18 @@ Status ReadNpy(const Bytes& file, NpyArray& array) {
   if (header_bytes > text.size() - begin) return Wrong(fmt::format("the array \"{}\" is cut short", array.name));
   std::string_view header = text.substr(begin, header_bytes);
   std::string_view descr = Between(header, "'descr': '", '\'');
-  if (descr.empty()) return Wrong(fmt::format("the array \"{}\" has fields or Python objects, which no column can hold", array.name));
+  if (descr.empty())
+    return Wrong(fmt::format("the array \"{}\" has fields or Python objects, which no column can hold", array.name));
   HR_RETURN_IF_ERROR(ReadDescr(descr, array));
   uint64_t elements = 1;
   for (const std::string& extent : Split(Between(header, "'shape': (", ')'), ',')) {
     if (Trim(extent).empty()) continue;
     uint64_t number = 0;
-    if (!ParseNumber(Trim(extent), number)) return Wrong(fmt::format("the array \"{}\" has no shape that could be read", array.name));
+    if (!ParseNumber(Trim(extent), number))
+      return Wrong(fmt::format("the array \"{}\" has no shape that could be read", array.name));
     array.shape.push_back(number);
-    if (number != 0 && elements > UINT64_MAX / 16 / number) return Wrong(fmt::format("the array \"{}\" is cut short", array.name));
+    if (number != 0 && elements > UINT64_MAX / 16 / number)
+      return Wrong(fmt::format("the array \"{}\" is cut short", array.name));
     elements *= number;
   }
   if (header.find("'fortran_order': True") != std::string_view::npos && array.shape.size() > 1) {
@@ -139,9 +145,10 @@ bool ReadZipEntry(Decoder& in, ZipEntry& entry) {
 
 Result<Bytes> Unpack(const Bytes& file, const ZipEntry& entry) {
   if (entry.method != 0) {
-    return Status(Code::kUnsupported, fmt::format("the array \"{}\" is compressed, which this version does not read: write the file with numpy.savez "
-                                                  "instead of numpy.savez_compressed",
-                                                  entry.name));
+    return Status(Code::kUnsupported,
+                  fmt::format("the array \"{}\" is compressed, which this version does not read: write the file with numpy.savez "
+                              "instead of numpy.savez_compressed",
+                              entry.name));
   }
   auto cut = [&] { return Wrong(fmt::format("the archive is damaged: \"{}\" lies outside of it", entry.name)); };
   if (entry.packed != entry.size || entry.offset > file.size()) return cut();
@@ -153,7 +160,8 @@ Result<Bytes> Unpack(const Bytes& file, const ZipEntry& entry) {
   begin += local.Get<uint16_t>();
   if (!local.ok() || begin > file.size() || entry.size > file.size() - begin) return cut();
   Bytes bytes = file.Slice(begin, entry.size);
-  if (ZipCrc(bytes.span()) != entry.crc) return Wrong(fmt::format("the archive is damaged: the checksum of \"{}\" does not fit", entry.name));
+  if (ZipCrc(bytes.span()) != entry.crc)
+    return Wrong(fmt::format("the archive is damaged: the checksum of \"{}\" does not fit", entry.name));
   return bytes;
 }
 
@@ -171,7 +179,8 @@ Result<std::vector<NpyArray>> ReadNpz(const Bytes& file) {
   auto count = tail.Get<uint16_t>();
   tail.Get<uint32_t>();
   auto offset = tail.Get<uint32_t>();
-  if (count == UINT16_MAX || offset == UINT32_MAX) return Status(Code::kUnsupported, "archives of 4 GiB and more are not read: make steps smaller");
+  if (count == UINT16_MAX || offset == UINT32_MAX)
+    return Status(Code::kUnsupported, "archives of 4 GiB and more are not read: make steps smaller");
   if (offset > file.size()) return Wrong("the archive is damaged: its table lies outside of it");
   Decoder table(file.span().subspan(offset));
   std::vector<NpyArray> arrays;

@@ -16,8 +16,8 @@ namespace headrace::cli {
 struct NpyArray {
   enum Kind {
     kNumbers,  // of `dtype`
-    kBytes,    // 'S': texts of `width` bytes, filled up with zeros
-    kText,     // 'U': the same with `width` code points of 4 bytes
+    kBytes,  // 'S': texts of `width` bytes, filled up with zeros
+    kText,  // 'U': the same with `width` code points of 4 bytes
   };
   std::string name;
   Kind kind = kNumbers;

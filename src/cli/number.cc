@@ -43,12 +43,15 @@ double Lengthen(uint16_t bits, const ShortFloat& form) {
   if (rest >= form.infinity) return rest == form.infinity ? sign * std::numeric_limits<double>::infinity() : std::nan("");
   int exponent = rest / one;
   int mantissa = rest % one;
-  return sign * (exponent == 0 ? std::ldexp(mantissa, form.least_exponent) : std::ldexp(mantissa + one, form.least_exponent + exponent - 1));
+  return sign * (exponent == 0 ? std::ldexp(mantissa, form.least_exponent)
+                               : std::ldexp(mantissa + one, form.least_exponent + exponent - 1));
 }
 
 std::string Text(const Number& number) { return ToJson(number).dump(); }
 
-std::string OutOfRange(const Number& number, Dtype dtype) { return fmt::format("{} does not fit {}", Text(number), DtypeName(dtype)); }
+std::string OutOfRange(const Number& number, Dtype dtype) {
+  return fmt::format("{} does not fit {}", Text(number), DtypeName(dtype));
+}
 
 template <typename T>
 void Write(std::byte* out, T value) {
@@ -57,7 +60,8 @@ void Write(std::byte* out, T value) {
 
 template <typename T>
 std::string StoreWhole(const Number& number, Dtype dtype, std::byte* out) {
-  if (std::holds_alternative<bool>(number)) return fmt::format("{} is no number, and the column is {}", Text(number), DtypeName(dtype));
+  if (std::holds_alternative<bool>(number))
+    return fmt::format("{} is no number, and the column is {}", Text(number), DtypeName(dtype));
   if (const auto* real = std::get_if<double>(&number)) {
     constexpr double kExact = 9007199254740992.0;  // 2^53: above it a double cannot tell neighbours apart
     if (!(std::fabs(*real) <= kExact) || *real != std::floor(*real)) {
@@ -65,9 +69,11 @@ std::string StoreWhole(const Number& number, Dtype dtype, std::byte* out) {
     }
     return StoreWhole<T>(Number(static_cast<int64_t>(*real)), dtype, out);
   }
-  bool fits = std::holds_alternative<int64_t>(number) ? std::in_range<T>(std::get<int64_t>(number)) : std::in_range<T>(std::get<uint64_t>(number));
+  bool fits = std::holds_alternative<int64_t>(number) ? std::in_range<T>(std::get<int64_t>(number))
+                                                      : std::in_range<T>(std::get<uint64_t>(number));
   if (!fits) return OutOfRange(number, dtype);
-  Write(out, std::holds_alternative<int64_t>(number) ? static_cast<T>(std::get<int64_t>(number)) : static_cast<T>(std::get<uint64_t>(number)));
+  Write(out, std::holds_alternative<int64_t>(number) ? static_cast<T>(std::get<int64_t>(number))
+                                                     : static_cast<T>(std::get<uint64_t>(number)));
   return {};
 }
 
@@ -76,14 +82,16 @@ double AsReal(const Number& number) {
 }
 
 std::string StoreReal(const Number& number, Dtype dtype, std::byte* out) {
-  if (std::holds_alternative<bool>(number)) return fmt::format("{} is no number, and the column is {}", Text(number), DtypeName(dtype));
+  if (std::holds_alternative<bool>(number))
+    return fmt::format("{} is no number, and the column is {}", Text(number), DtypeName(dtype));
   double value = AsReal(number);
   if (dtype == Dtype::kF64) {
     Write(out, value);
     return {};
   }
   if (dtype == Dtype::kF32) {
-    if (std::isfinite(value) && std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max())) return OutOfRange(number, dtype);
+    if (std::isfinite(value) && std::fabs(value) > static_cast<double>(std::numeric_limits<float>::max()))
+      return OutOfRange(number, dtype);
     Write(out, static_cast<float>(value));
     return {};
   }

@@ -53,7 +53,8 @@ class UnpinCommand final : public Command {
     Deadline deadline = Deadline::OnlyStop(stop);
     StreamLog::StatePtr state = log->known();
     const Pin* pin = state->manifest.FindPin(name_);
-    if (pin == nullptr) return Status(Code::kNotFound, fmt::format("there is no pin named \"{}\"; `headrace pins` lists them", name_));
+    if (pin == nullptr)
+      return Status(Code::kNotFound, fmt::format("there is no pin named \"{}\"; `headrace pins` lists them", name_));
     HR_RETURN_IF_ERROR(log->Commit(UnpinEdit{name_}, deadline).status());
     if (console.json()) console.SayJson({{"name", name_}, {"step", pin->step}});
     console.Say(fmt::format("{} is gone; it held step {}", name_, pin->step));
@@ -83,7 +84,8 @@ class PinsCommand final : public Command {
     for (const Pin& pin : state->manifest.pins) {
       pins.push_back({{"name", pin.name}, {"step", pin.step}, {"term_seconds", pin.term_seconds}});
       table.Add({pin.name, fmt::format("step {}", pin.step),
-                 pin.term_seconds == 0 ? "until it is taken away" : fmt::format("as long as it is renewed every {}s", pin.term_seconds)});
+                 pin.term_seconds == 0 ? "until it is taken away"
+                                       : fmt::format("as long as it is renewed every {}s", pin.term_seconds)});
     }
     if (console.json()) console.SayJson({{"pins", pins}});
     for (const std::string& line : table.Lines()) console.Say(line);

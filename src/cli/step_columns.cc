@@ -77,7 +77,8 @@ Status ReadRagged(const json& value, StepColumn& column) {
   json flat = json::array();
   column.offsets.push_back(0);
   for (const json& row : value) {
-    if (!row.is_array()) return Wrong(fmt::format("a ragged column is a list of lists, and one row is {}", row.dump().substr(0, 40)));
+    if (!row.is_array())
+      return Wrong(fmt::format("a ragged column is a list of lists, and one row is {}", row.dump().substr(0, 40)));
     for (const json& element : row) {
       if (element.is_array()) return Wrong("a row of a ragged column holds numbers, not lists");
       flat.push_back(element);
@@ -92,7 +93,8 @@ Status ReadTexts(const json& value, StepColumn& column) {
   std::string joined;
   column.offsets.push_back(0);
   for (const json& row : value) {
-    if (!row.is_string()) return Wrong(fmt::format("a bytes column is a list of texts, and one of them is {}", row.dump().substr(0, 40)));
+    if (!row.is_string())
+      return Wrong(fmt::format("a bytes column is a list of texts, and one of them is {}", row.dump().substr(0, 40)));
     joined += row.get_ref<const std::string&>();
     column.offsets.push_back(static_cast<int64_t>(joined.size()));
   }
@@ -121,7 +123,8 @@ void AppendUtf8(uint32_t point, std::string& out) {
   } else if (point < 0x800) {
     out += {static_cast<char>(0xC0 | (point >> 6)), static_cast<char>(0x80 | (point & 0x3F))};
   } else if (point < 0x10000) {
-    out += {static_cast<char>(0xE0 | (point >> 12)), static_cast<char>(0x80 | ((point >> 6) & 0x3F)), static_cast<char>(0x80 | (point & 0x3F))};
+    out += {static_cast<char>(0xE0 | (point >> 12)), static_cast<char>(0x80 | ((point >> 6) & 0x3F)),
+            static_cast<char>(0x80 | (point & 0x3F))};
   } else {
     out += {static_cast<char>(0xF0 | ((point >> 18) & 7)), static_cast<char>(0x80 | ((point >> 12) & 0x3F)),
             static_cast<char>(0x80 | ((point >> 6) & 0x3F)), static_cast<char>(0x80 | (point & 0x3F))};
@@ -182,7 +185,8 @@ Status ReadColumn(const std::vector<NpyArray>& arrays, const Column& column, Ste
   const NpyArray* values = FindArray(arrays, column.name + ".values");
   const NpyArray* offsets = FindArray(arrays, column.name + ".offsets");
   if (values == nullptr || offsets == nullptr) {
-    return Wrong(fmt::format("its rows have different lengths: the file must have the arrays \"{0}.values\" and \"{0}.offsets\"", column.name));
+    return Wrong(fmt::format("its rows have different lengths: the file must have the arrays \"{0}.values\" and \"{0}.offsets\"",
+                             column.name));
   }
   used.insert(used.end(), {values->name, offsets->name});
   HR_ASSIGN_OR_RETURN(out.values, Converted(*values, column.dtype));
@@ -192,7 +196,8 @@ Status ReadColumn(const std::vector<NpyArray>& arrays, const Column& column, Ste
 }  // namespace
 
 Result<std::vector<StepColumn>> StepFromJson(const json& object, const std::vector<Column>& columns) {
-  if (!object.is_object()) return Wrong(fmt::format("a step is an object {{\"column\": [...], …}}, not {}", object.dump().substr(0, 40)));
+  if (!object.is_object())
+    return Wrong(fmt::format("a step is an object {{\"column\": [...], …}}, not {}", object.dump().substr(0, 40)));
   for (const auto& item : object.items()) {
     if (std::ranges::find(columns, item.key(), &Column::name) == columns.end()) return NoSuchColumn(item.key(), columns);
   }
@@ -236,7 +241,8 @@ Result<std::vector<Body>> SplitOverLanes(const std::vector<StepColumn>& step, co
     }
     uint64_t rows = column.offsets.empty() ? column.values.shape[0] : column.offsets.size() - 1;
     if (rows % info.lanes != 0) {
-      return InColumn(info.columns[c], fmt::format("{} rows cannot be split evenly over the {} lanes of the stream", rows, info.lanes));
+      return InColumn(info.columns[c],
+                      fmt::format("{} rows cannot be split evenly over the {} lanes of the stream", rows, info.lanes));
     }
   }
   std::vector<Body> cells;

@@ -30,7 +30,8 @@ Result<Bytes> ReadWhole(const std::string& name) {
     size_t at = text.size();
     text.resize(at + kReadBytes);
     ssize_t got = read(descriptor, text.data() + at, kReadBytes);
-    if (got < 0 && errno == EINTR) got = 0;
+    if (got < 0 && errno == EINTR)
+      got = 0;
     else if (got <= 0) {
       int error = errno;
       close(descriptor);
@@ -59,11 +60,14 @@ Status StepInputs::CheckNames(const std::vector<std::string>& files) {
     };
     if (name == "-" || ends({".npz", ".jsonl", ".ndjson"})) continue;
     if (ends({".arrow", ".arrows", ".ipc", ".feather"})) {
-      return Status(Code::kUnsupported, fmt::format("{} is Arrow IPC, which a later version will read; write .npz (numpy.savez) or JSON lines", name));
+      return Status(
+          Code::kUnsupported,
+          fmt::format("{} is Arrow IPC, which a later version will read; write .npz (numpy.savez) or JSON lines", name));
     }
-    return Status(Code::kInvalidArgument, fmt::format("cannot tell what {} is by its name: steps come from .npz files, .jsonl files, or - for JSON "
-                                                      "lines on stdin",
-                                                      name));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("cannot tell what {} is by its name: steps come from .npz files, .jsonl files, or - for JSON "
+                              "lines on stdin",
+                              name));
   }
   return {};
 }
@@ -102,7 +106,8 @@ Result<std::optional<std::string>> StepInputs::ReadLine() {
     buffer_.erase(0, at_);
     at_ = 0;
     searched = buffer_.size();
-    if (buffer_.size() > kLongestLine) return Status(Code::kInvalidArgument, fmt::format("{}, line {}: longer than 1 GiB", name_, line_ + 1));
+    if (buffer_.size() > kLongestLine)
+      return Status(Code::kInvalidArgument, fmt::format("{}, line {}: longer than 1 GiB", name_, line_ + 1));
     // A terminal or pipe may have nothing to say for a long time, and Ctrl-C does not end a read.
     struct pollfd wait = {descriptor_, POLLIN, 0};
     while (poll(&wait, 1, kPollMilliseconds) == 0) {
@@ -113,7 +118,8 @@ Result<std::optional<std::string>> StepInputs::ReadLine() {
     ssize_t got = read(descriptor_, buffer_.data() + searched, kReadBytes);
     buffer_.resize(searched + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) ended_ = true;
-    if (got < 0 && errno != EINTR) return Status(Code::kUnavailable, fmt::format("cannot read {}: {}", name_, std::strerror(errno)));
+    if (got < 0 && errno != EINTR)
+      return Status(Code::kUnavailable, fmt::format("cannot read {}: {}", name_, std::strerror(errno)));
   }
 }
 
@@ -153,7 +159,8 @@ Result<std::optional<std::vector<Body>>> StepInputs::Next() {
       if (!line || Trim(*line).empty()) continue;
       where = fmt::format("{}, line {}", name_, line_);
       nlohmann::json object = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
-      if (object.is_discarded()) return Status(Code::kInvalidArgument, fmt::format("{}: it is not JSON: {}", where, line->substr(0, 60)));
+      if (object.is_discarded())
+        return Status(Code::kInvalidArgument, fmt::format("{}: it is not JSON: {}", where, line->substr(0, 60)));
       Result<std::vector<StepColumn>> step = StepFromJson(object, info_.columns);
       if (!step.ok()) return step.status().Annotate(where);
       columns = *std::move(step);

@@ -46,7 +46,8 @@ class VerifyCommand final : public Command {
                        {"segments", report->segments},
                        {"bytes", report->bytes}});
     }
-    for (const Damage& damage : report->damaged) console.Say(fmt::format("{} {}: {}", console.Mark(false), damage.object, damage.what));
+    for (const Damage& damage : report->damaged)
+      console.Say(fmt::format("{} {}: {}", console.Mark(false), damage.object, damage.what));
     std::string seen = fmt::format("{} steps, {} chunks, {} index segments, {}", report->steps, report->chunks, report->segments,
                                    FormatSize(static_cast<double>(report->bytes)));
     console.Say(console.Bold(good ? fmt::format("{} whole: {}", console.Mark(true), seen)
@@ -59,7 +60,8 @@ class VerifyCommand final : public Command {
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
     Progress progress;
     return Verify(*log, Deadline::OnlyStop(stop), [&](uint64_t done, uint64_t of) {
-      progress.Show(fmt::format("step {} of {}", done, of), static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, of)));
+      progress.Show(fmt::format("step {} of {}", done, of),
+                    static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, of)));
     });
   }
 

@@ -25,10 +25,10 @@
 namespace headrace {
 
 enum class LogRule {
-  kLookUpTheOutcome,    // a refused create is looked up, for it may have been our own earlier attempt
-  kCheckMarkerOnRead,   // a slot that was read counts only if its marker is absent afterwards
+  kLookUpTheOutcome,  // a refused create is looked up, for it may have been our own earlier attempt
+  kCheckMarkerOnRead,  // a slot that was read counts only if its marker is absent afterwards
   kCheckMarkerOnWrite,  // a slot that was created counts only if its marker is absent afterwards
-  kImmutableMarkers,    // markers are created, never overwritten
+  kImmutableMarkers,  // markers are created, never overwritten
   kMarkerBeforeDelete,  // nothing is deleted before its marker is there
 };
 
@@ -50,9 +50,9 @@ struct Slot {
 
 struct AppendResult {
   enum Kind {
-    kLanded,   // the slot is ours
-    kLost,     // the slot is another's; `winner` is what it holds
-    kStale,    // the number had been used and forgotten long ago; find the newest slot and look there
+    kLanded,  // the slot is ours
+    kLost,  // the slot is another's; `winner` is what it holds
+    kStale,  // the number had been used and forgotten long ago; find the newest slot and look there
     kUnknown,  // cannot tell before the deadline: keep everything that was staged
   };
   Kind kind;

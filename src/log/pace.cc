@@ -29,22 +29,18 @@ Result<Discipline> ParseDiscipline(std::string_view name) {
 
 Duration Pace::BeforeAttempt(size_t rivals) {
   switch (discipline_) {
-    case Discipline::kCombine:
-      return rivals == 0 ? Duration::zero() : Seconds(random_.Uniform() * spread_ * attempt_seconds_);
-    case Discipline::kPace:
-      return Seconds(random_.Uniform() * static_cast<double>(rivals) * attempt_seconds_);
+    case Discipline::kCombine: return rivals == 0 ? Duration::zero() : Seconds(random_.Uniform() * spread_ * attempt_seconds_);
+    case Discipline::kPace: return Seconds(random_.Uniform() * static_cast<double>(rivals) * attempt_seconds_);
     case Discipline::kBackoff:
-      return losses_ == 0 ? Duration::zero()
-                          : Seconds(random_.Uniform() * std::min(kMaxBackoffSeconds, attempt_seconds_ * std::exp2(std::min(losses_, 20))));
-    case Discipline::kFixed:
-      return Seconds(losses_ == 0 ? 0 : kFixedSeconds * random_.Uniform(0.9, 1.1));
+      return losses_ == 0
+                 ? Duration::zero()
+                 : Seconds(random_.Uniform() * std::min(kMaxBackoffSeconds, attempt_seconds_ * std::exp2(std::min(losses_, 20))));
+    case Discipline::kFixed: return Seconds(losses_ == 0 ? 0 : kFixedSeconds * random_.Uniform(0.9, 1.1));
   }
   return Duration::zero();
 }
 
-void Pace::Learn(Duration took) {
-  attempt_seconds_ += 0.2 * (std::chrono::duration<double>(took).count() - attempt_seconds_);
-}
+void Pace::Learn(Duration took) { attempt_seconds_ += 0.2 * (std::chrono::duration<double>(took).count() - attempt_seconds_); }
 
 void Pace::Landed(Duration took) {
   Learn(took);

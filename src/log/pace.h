@@ -15,9 +15,9 @@ namespace headrace {
 
 enum class Discipline {
   kCombine,  // post the change as an intent; whoever commits next carries all
-  kPace,     // no intents; spread attempts over as many attempt times as there are rivals
+  kPace,  // no intents; spread attempts over as many attempt times as there are rivals
   kBackoff,  // no intents; wait twice as long after each loss
-  kFixed,    // no intents; one attempt an interval
+  kFixed,  // no intents; one attempt an interval
 };
 std::string_view DisciplineName(Discipline discipline);
 Result<Discipline> ParseDiscipline(std::string_view name);

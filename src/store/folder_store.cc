@@ -25,7 +25,8 @@ constexpr uint64_t kPiece = 8 << 20;
 constexpr int kAttempts = 100;
 constexpr size_t kDurableFolders = 10000;
 
-constexpr std::string_view kTemporaryVanished = "its temporary file was removed by somebody else; leave .headrace-tmp alone, and try again";
+constexpr std::string_view kTemporaryVanished =
+    "its temporary file was removed by somebody else; leave .headrace-tmp alone, and try again";
 constexpr std::string_view kFolderVanishes = "its folder was removed again and again by others; try later";
 
 std::string_view FolderOf(std::string_view path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
@@ -46,7 +47,8 @@ std::string RootPath(const std::string& path) {
 
 // True if this answer of link(2) or rename(2) says for certain that nothing happened.
 bool IsRefusal(int error) {
-  static constexpr std::array kRefusals = {EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EFBIG, EMLINK, ENAMETOOLONG, ENOTDIR, EXDEV, ELOOP, EINVAL, ENOSYS, EOPNOTSUPP};
+  static constexpr std::array kRefusals = {EACCES,       EPERM,   EROFS, ENOSPC, EDQUOT, EFBIG,  EMLINK,
+                                           ENAMETOOLONG, ENOTDIR, EXDEV, ELOOP,  EINVAL, ENOSYS, EOPNOTSUPP};
   return std::ranges::count(kRefusals, error) > 0;
 }
 
@@ -88,7 +90,11 @@ class FolderStore::Call {
 };
 
 FolderStore::FolderStore(const std::string& root, FolderOptions options)
-    : root_(RootPath(root)), sync_(options.sync), clock_(*options.clock), syscalls_(*options.syscalls), temporaries_(syscalls_, root_) {}
+    : root_(RootPath(root)),
+      sync_(options.sync),
+      clock_(*options.clock),
+      syscalls_(*options.syscalls),
+      temporaries_(syscalls_, root_) {}
 
 FolderStore::~FolderStore() {
   if (!wrote_) return;
@@ -98,7 +104,9 @@ FolderStore::~FolderStore() {
   }
 }
 
-std::string FolderStore::Describe(const std::string& key) const { return Cat("file://", key.empty() && root_.empty() ? "/" : PathOf(key)); }
+std::string FolderStore::Describe(const std::string& key) const {
+  return Cat("file://", key.empty() && root_.empty() ? "/" : PathOf(key));
+}
 
 std::string FolderStore::PathOf(std::string_view key) const { return key.empty() ? root_ : Cat(root_, "/", key); }
 
@@ -123,7 +131,8 @@ Result<std::optional<Object>> FolderStore::Get(const std::string& key, const Get
   struct stat about;
   if (syscalls_.Fstat(file.get(), &about) != 0) return call.Failure(errno);
   if (S_ISDIR(about.st_mode)) return std::optional<Object>();
-  if (!S_ISREG(about.st_mode)) return call.Refusal(Code::kInvalidArgument, "it is neither a file nor a folder, so it is no object");
+  if (!S_ISREG(about.st_mode))
+    return call.Refusal(Code::kInvalidArgument, "it is neither a file nor a folder, so it is no object");
   Object object{.bytes = {}, .size = static_cast<uint64_t>(about.st_size)};
   auto [offset, count] = options.range.Within(object.size);
   HR_RETURN_IF_ERROR(CheckFits(*this, key, count, options));
@@ -151,10 +160,13 @@ Result<Bytes> FolderStore::ReadBytes(const Call& call, int file, uint64_t offset
   while (!left.empty()) {
     HR_RETURN_IF_ERROR(call.InTime());
     ssize_t got = Uninterrupted([&] {
-      return syscalls_.Pread(file, left.data(), std::min<uint64_t>(left.size(), kPiece), static_cast<off_t>(offset + count - left.size()));
+      return syscalls_.Pread(file, left.data(), std::min<uint64_t>(left.size(), kPiece),
+                             static_cast<off_t>(offset + count - left.size()));
     });
     if (got < 0) return call.Failure(errno);
-    if (got == 0) return call.Refusal(Code::kCorrupt, "the file became shorter while it was read; somebody else changes the files of this store");
+    if (got == 0)
+      return call.Refusal(Code::kCorrupt,
+                          "the file became shorter while it was read; somebody else changes the files of this store");
     left = left.subspan(got);
   }
   return own ? std::move(*own).Freeze() : Bytes::Borrow(into.first(count));
@@ -213,7 +225,8 @@ Result<PutOutcome> FolderStore::LinkInPlace(const Call& call, const Temporary& t
       if (occupant == Occupant::kObject) return Exists(call);
       if (occupant == Occupant::kFolder) HR_RETURN_IF_ERROR(MakeRoom(call));
     } else if (error == EPERM) {
-      return call.Refusal(Code::kUnsupported, "the file system refuses hard links; use one that has them: ext4, xfs, btrfs, tmpfs, NFS");
+      return call.Refusal(Code::kUnsupported,
+                          "the file system refuses hard links; use one that has them: ext4, xfs, btrfs, tmpfs, NFS");
     } else if (IsRefusal(error)) {
       return call.Failure(error);
     } else if (error != ENOENT && error != EINTR) {

@@ -101,7 +101,7 @@ class FolderStore final : public ObjectStore {
   std::atomic<Mapping> mapping_{Mapping::kNotKnownYet};
   std::mutex mutex_;
   std::unordered_set<std::string> durable_;  // folders known to be durable in their parents
-  std::string made_;                         // the topmost folder that was made to have the root, if any
+  std::string made_;  // the topmost folder that was made to have the root, if any
 };
 
 }  // namespace headrace

@@ -76,7 +76,9 @@ TEST_F(FolderStoreTest, AStoreThatMadeItsRootAndLeavesItEmptyTakesItAway) {
   }
   EXPECT_FALSE(fs::exists(root_));
   fs::create_directories(root_);
-  { FolderStore(root_).PutIfAbsent("a", std::string(), kNever).ok(); }
+  {
+    FolderStore(root_).PutIfAbsent("a", std::string(), kNever).ok();
+  }
   EXPECT_THAT(Files(), ElementsAre("a"));
   {
     FolderStore store(root_);

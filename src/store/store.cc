@@ -79,7 +79,8 @@ Status CheckKey(std::string_view key) {
   if (key.empty()) return refuse("it is empty");
   if (key.size() > 900) return refuse("it is longer than 900 bytes");
   if (!IsUtf8(key)) return refuse("it is not UTF-8");
-  if (std::ranges::any_of(key, [](unsigned char c) { return c < 0x20 || c == 0x7F; })) return refuse("it has a control character");
+  if (std::ranges::any_of(key, [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
+    return refuse("it has a control character");
   for (const std::string& segment : Split(key, '/')) {
     if (segment.empty()) return refuse("a segment between slashes is empty");
     if (segment == "." || segment == "..") return refuse("a segment is \".\" or \"..\"");

@@ -15,7 +15,8 @@ BlockSizes BlockSizes::Growing(uint32_t strands, uint32_t steps) {
 Result<BlockSizes> BlockSizes::FromPhases(std::vector<Phase> phases) {
   if (phases.empty() || phases.size() > 64) return Status(Code::kInvalidArgument, "block sizes need between 1 and 64 phases");
   for (const Phase& phase : phases) {
-    if (phase.blocks == 0 || phase.steps == 0) return Status(Code::kInvalidArgument, "a phase of block sizes has no blocks or no steps");
+    if (phase.blocks == 0 || phase.steps == 0)
+      return Status(Code::kInvalidArgument, "a phase of block sizes has no blocks or no steps");
   }
   phases.back().blocks = UINT64_MAX;
   BlockSizes sizes;

@@ -25,11 +25,14 @@ size_t CountArrays(const std::vector<Column>& columns) {
 std::string Misfit(std::span<const Array> arrays, size_t at, const Column& column) {
   const Array& values = arrays[at];
   if (values.dtype != column.dtype) return Cat("its type is ", DtypeName(values.dtype), ", not ", DtypeName(column.dtype));
-  if (values.shape.size() > Array::kMaxDims) return Cat("it has ", values.shape.size(), " dimensions, more than ", Array::kMaxDims);
-  if (values.bytes.size() != values.elements() * DtypeBytes(values.dtype)) return Cat("its shape does not fit its ", values.bytes.size(), " bytes");
+  if (values.shape.size() > Array::kMaxDims)
+    return Cat("it has ", values.shape.size(), " dimensions, more than ", Array::kMaxDims);
+  if (values.bytes.size() != values.elements() * DtypeBytes(values.dtype))
+    return Cat("its shape does not fit its ", values.bytes.size(), " bytes");
   if (column.kind == Column::kArray) return {};
   const Array& offsets = arrays[at + 1];
-  if (offsets.dtype != Dtype::kI64 || offsets.shape.size() != 1 || offsets.shape[0] == 0 || offsets.bytes.size() != offsets.shape[0] * 8) {
+  if (offsets.dtype != Dtype::kI64 || offsets.shape.size() != 1 || offsets.shape[0] == 0 ||
+      offsets.bytes.size() != offsets.shape[0] * 8) {
     return "its offsets are not a list of int64 with at least one number";
   }
   if (values.shape.empty()) return "its values are a single number, not rows";
@@ -57,7 +60,8 @@ uint64_t Array::elements() const {
 
 Result<Body> BuildCell(std::span<const Array> arrays, const std::vector<Column>& columns) {
   if (arrays.size() != CountArrays(columns)) {
-    return Status(Code::kInvalidArgument, Cat("a cell needs ", CountArrays(columns), " arrays, one or two for each column, not ", arrays.size()));
+    return Status(Code::kInvalidArgument,
+                  Cat("a cell needs ", CountArrays(columns), " arrays, one or two for each column, not ", arrays.size()));
   }
   size_t at = 0;
   size_t header_bytes = 8;
@@ -104,7 +108,8 @@ Result<std::vector<Array>> ReadCell(const Bytes& bytes, const std::vector<Column
     for (int i = 0; i < dims; ++i) array.shape.push_back(in.Get<uint64_t>());
     if (!in.ok()) return damaged("its list of arrays is wrong");
     uint64_t size = array.elements() * DtypeBytes(array.dtype);
-    if (offset % kAlign != 0 || offset > bytes.size() || size > bytes.size() - offset) return damaged("an array lies outside of it");
+    if (offset % kAlign != 0 || offset > bytes.size() || size > bytes.size() - offset)
+      return damaged("an array lies outside of it");
     array.bytes = bytes.Slice(offset, size);
   }
   size_t at = 0;

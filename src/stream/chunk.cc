@@ -146,7 +146,8 @@ ChunkBuilder::Finished ChunkBuilder::Finish(ChunkEdit edit, Bytes state) {
   return {std::move(body), edit};
 }
 
-Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const Entry& entry, const StreamInfo& info, std::string_view what) {
+Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const Entry& entry, const StreamInfo& info,
+                                      std::string_view what) {
   auto damaged = [&](std::string_view why) { return Status(Code::kCorrupt, Cat("the chunk ", what, " is damaged: ", why)); };
   if (entry.header_bytes != ChunkHeader::Bytes(info.lanes) || bytes.size() != entry.header_bytes) {
     return damaged(Cat("its header has ", bytes.size(), " bytes"));
@@ -179,7 +180,8 @@ Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const En
     lane.offset = lanes.Get<uint64_t>();
     lane.directory_crc = lanes.Get<uint32_t>();
     lanes.Get<uint32_t>();
-    if (lane.offset < before || lane.offset > entry.bytes || lane.offset % kAlign != 0) return damaged("a lane lies outside of it");
+    if (lane.offset < before || lane.offset > entry.bytes || lane.offset % kAlign != 0)
+      return damaged("a lane lies outside of it");
     before = lane.offset;
   }
   if (edit.uuid != info.uuid || edit.name != entry.name || edit.steps != entry.steps || header.lanes != info.lanes ||
@@ -192,7 +194,8 @@ Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const En
   return header;
 }
 
-Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, const ChunkHeader& header, uint32_t which, std::string_view what) {
+Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, const ChunkHeader& header, uint32_t which,
+                                               std::string_view what) {
   auto damaged = [&](std::string_view why) {
     return Status(Code::kCorrupt, Cat("lane ", which, " of the chunk ", what, " is damaged: ", why));
   };
@@ -200,7 +203,8 @@ Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, 
   uint64_t first = header.lane[which].offset;
   uint64_t end = header.lane[which + 1].offset;
   if (lane.size() != end - first || directory_bytes > lane.size()) return damaged("it is too short");
-  if (Crc32c(lane.first(directory_bytes)) != header.lane[which].directory_crc) return damaged("its directory's checksum does not fit");
+  if (Crc32c(lane.first(directory_bytes)) != header.lane[which].directory_crc)
+    return damaged("its directory's checksum does not fit");
   Decoder in(lane.first(directory_bytes));
   std::vector<CellPlace> places(header.edit.steps);
   for (CellPlace& place : places) {
@@ -232,20 +236,24 @@ Result<Bytes> UnpackCell(const Bytes& lane, uint64_t lane_offset, const CellPlac
 }
 
 Result<Bytes> DecodeFooter(const Bytes& footer, const Uuid& uuid, const ChunkName& name, std::string_view what) {
-  auto damaged = [&](std::string_view why) { return Status(Code::kCorrupt, Cat("the footer of the chunk ", what, " is damaged: ", why)); };
+  auto damaged = [&](std::string_view why) {
+    return Status(Code::kCorrupt, Cat("the footer of the chunk ", what, " is damaged: ", why));
+  };
   if (footer.size() < kFooterFixedBytes + 4) return damaged("it is too short");
   Decoder crc(footer.span().last(4));
   if (crc.Get<uint32_t>() != Crc32c(footer.span().first(footer.size() - 4))) return damaged("its checksum does not fit");
   Decoder in(footer.span().first(footer.size() - 4));
   std::span<const std::byte> magic = in.GetRaw(kFooterMagic.size());
-  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kFooterMagic) return damaged("it does not begin as one");
+  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kFooterMagic)
+    return damaged("it does not begin as one");
   Uuid seen;
   in.GetInto(seen);
   auto seq = in.Get<uint64_t>();
   auto nonce = in.Get<uint64_t>();
   auto epoch = in.Get<uint32_t>();
   auto size = in.Get<uint32_t>();
-  if (seen != uuid || seq != name.seq || nonce != name.nonce || epoch != name.epoch) return damaged("it belongs to another chunk");
+  if (seen != uuid || seq != name.seq || nonce != name.nonce || epoch != name.epoch)
+    return damaged("it belongs to another chunk");
   if (!in.ok() || in.left() != size) return damaged("its length is wrong");
   return footer.Slice(kFooterFixedBytes, size);
 }

@@ -71,12 +71,16 @@ struct CellPlace {
 };
 
 // Checks a header against the entry that names it.
-Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const Entry& entry, const StreamInfo& info, std::string_view what);
+Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const Entry& entry, const StreamInfo& info,
+                                      std::string_view what);
 // The cells of one lane, from the bytes of the lane.
-Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, const ChunkHeader& header, uint32_t which, std::string_view what);
+Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, const ChunkHeader& header, uint32_t which,
+                                               std::string_view what);
 // The bytes of a cell: a slice of `lane` (which begins at `lane_offset` of the chunk) or what it unpacks to.
-Result<headrace::Bytes> UnpackCell(const headrace::Bytes& lane, uint64_t lane_offset, const CellPlace& place, std::string_view what);
+Result<headrace::Bytes> UnpackCell(const headrace::Bytes& lane, uint64_t lane_offset, const CellPlace& place,
+                                   std::string_view what);
 // The strand's state, out of the last bytes of a chunk.
-Result<headrace::Bytes> DecodeFooter(const headrace::Bytes& footer, const Uuid& uuid, const ChunkName& name, std::string_view what);
+Result<headrace::Bytes> DecodeFooter(const headrace::Bytes& footer, const Uuid& uuid, const ChunkName& name,
+                                     std::string_view what);
 
 }  // namespace headrace

@@ -21,7 +21,7 @@ namespace headrace {
 
 struct CollectOptions {
   Duration grace = std::chrono::seconds(60);
-  bool dry_run = false;          // says what would go, changes nothing
+  bool dry_run = false;  // says what would go, changes nothing
   uint64_t keep_manifests = 64;  // newest manifests that are never forgotten
 };
 

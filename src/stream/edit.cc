@@ -26,7 +26,8 @@ Status CheckStrand(const Manifest& manifest, uint16_t strand, uint32_t epoch, co
   const Strand& row = manifest.strands[strand];
   bool adopted = !rules.Holds(StreamRule::kNeverAdopt) && epoch < row.epoch;
   if (rules.Holds(StreamRule::kCheckEpoch) && epoch != row.epoch && !adopted) {
-    return Status(Code::kFenced, Cat("strand ", strand, " was taken over: it is in epoch ", row.epoch, ", this writer in ", epoch));
+    return Status(Code::kFenced,
+                  Cat("strand ", strand, " was taken over: it is in epoch ", row.epoch, ", this writer in ", epoch));
   }
   if (rules.Holds(StreamRule::kCheckPrev) && prev != row.link) {
     return Refuse(Cat("the edit does not continue the chain of strand ", strand));
@@ -81,7 +82,8 @@ Status ApplyEdit(Manifest& manifest, const ChunkEdit& edit, const StreamInfo& in
     if (rules.Holds(StreamRule::kSealAfterEnds) && (!manifest.AllEnded() || !manifest.parked.empty())) {
       return Refuse("the stream cannot be sealed yet: not every strand has ended");
     }
-    if (entries >= Manifest::kMaxEntries) return Status(Code::kFull, "the index has no room for the last chunk: seal a segment first");
+    if (entries >= Manifest::kMaxEntries)
+      return Status(Code::kFull, "the index has no room for the last chunk: seal a segment first");
     // Behind everybody's end, so that its number does not depend on the order in which the strands ended.
     uint64_t block = std::ranges::max(manifest.strands, {}, &Strand::next_block).next_block;
     manifest.frontier_block = std::max(manifest.frontier_block, block);
@@ -109,8 +111,8 @@ Status ApplyEdit(Manifest& manifest, const ChunkEdit& edit, const StreamInfo& in
   }
   if (rules.Holds(StreamRule::kParkByDistance)) {
     if (edit.block >= manifest.frontier_block + info.window) {
-      return Status(Code::kStalled, Cat("block ", edit.block, " is too far ahead: the frontier is at block ", manifest.frontier_block,
-                                     ", and at most ", info.window, " blocks may be parked"));
+      return Status(Code::kStalled, Cat("block ", edit.block, " is too far ahead: the frontier is at block ",
+                                        manifest.frontier_block, ", and at most ", info.window, " blocks may be parked"));
     }
   } else if (manifest.parked.size() + 1 >= info.window) {
     return Status(Code::kStalled, "too many blocks are parked");
@@ -170,10 +172,12 @@ Status ApplyEdit(Manifest& manifest, const PinEdit& edit, const StreamInfo&, con
     return Status(Code::kInvalidArgument, Cat("a pin's name has 1 to ", Manifest::kMaxPinName, " bytes"));
   }
   if (pin.step < manifest.trim_step) {
-    return Status(Code::kTrimmed, Cat("cannot pin step ", pin.step, ": everything before step ", manifest.trim_step, " was given up"));
+    return Status(Code::kTrimmed,
+                  Cat("cannot pin step ", pin.step, ": everything before step ", manifest.trim_step, " was given up"));
   }
   if (pin.step > manifest.frontier_step) {
-    return Status(Code::kInvalidArgument, Cat("cannot pin step ", pin.step, ": the stream has ", manifest.frontier_step, " steps so far"));
+    return Status(Code::kInvalidArgument,
+                  Cat("cannot pin step ", pin.step, ": the stream has ", manifest.frontier_step, " steps so far"));
   }
   std::erase_if(manifest.pins, [&](const Pin& old) { return old.name == pin.name || old.name == edit.instead_of; });
   if (rules.Holds(StreamRule::kReserve) && manifest.pins.size() >= Manifest::kMaxPins) {
@@ -193,7 +197,8 @@ Status ApplyEdit(Manifest& manifest, const UnpinEdit& edit, const StreamInfo&, c
 
 Status ApplyEdit(Manifest& manifest, const RenewEdit& edit, const StreamInfo&, const Rules&) {
   auto pin = std::ranges::find(manifest.pins, edit.name, &Pin::name);
-  if (pin == manifest.pins.end()) return Status(Code::kNotFound, Cat("the pin \"", edit.name, "\" is gone: it was not renewed within its term"));
+  if (pin == manifest.pins.end())
+    return Status(Code::kNotFound, Cat("the pin \"", edit.name, "\" is gone: it was not renewed within its term"));
   pin->counter = manifest.number;
   return {};
 }
@@ -241,8 +246,10 @@ Status ApplyEdit(Manifest& manifest, const TrimEdit& edit, const StreamInfo&, co
 Status SealTail(Manifest& manifest, const SegmentRef& ref) {
   auto end = std::ranges::lower_bound(manifest.tail, ref.end_block, {}, &Entry::block);
   std::vector<Entry> sealed(manifest.tail.begin(), end);
-  if (sealed.empty() || SegmentOf(sealed, manifest.uuid, ref) != ref) return Refuse("the segment does not hold the oldest entries");
-  if (manifest.index[0].size() >= Manifest::kMaxRefsPerLevel) return Status(Code::kFull, "too many small segments: fold them first");
+  if (sealed.empty() || SegmentOf(sealed, manifest.uuid, ref) != ref)
+    return Refuse("the segment does not hold the oldest entries");
+  if (manifest.index[0].size() >= Manifest::kMaxRefsPerLevel)
+    return Status(Code::kFull, "too many small segments: fold them first");
   manifest.tail.erase(manifest.tail.begin(), end);
   manifest.index[0].push_back(ref);
   return {};
@@ -258,7 +265,8 @@ Status ApplyEdit(Manifest& manifest, const SealEdit& edit, const StreamInfo&, co
               below[Manifest::kFold - 1].end_block == ref.end_block && below.front().first_step == ref.first_step &&
               below[Manifest::kFold - 1].end_step == ref.end_step;
   if (!fits) return Refuse("the segment does not hold the oldest segments of the level below");
-  if (level.size() >= Manifest::kMaxRefsPerLevel) return Status(Code::kFull, Cat("index level ", ref.level, " is full: fold it first"));
+  if (level.size() >= Manifest::kMaxRefsPerLevel)
+    return Status(Code::kFull, Cat("index level ", ref.level, " is full: fold it first"));
   below.erase(below.begin(), below.begin() + Manifest::kFold);
   level.push_back(ref);
   return {};
@@ -267,7 +275,8 @@ Status ApplyEdit(Manifest& manifest, const SealEdit& edit, const StreamInfo&, co
 Status ApplyEdit(Manifest& manifest, const MixtureEdit& edit, const StreamInfo&, const Rules& rules) {
   HR_RETURN_IF_ERROR(CheckStream(manifest, edit.uuid, rules));
   if (manifest.finished) return Refuse("the stream is sealed");
-  if (edit.decision != manifest.decisions + 1) return Refuse(Cat("decision ", manifest.decisions + 1, " comes next, not ", edit.decision));
+  if (edit.decision != manifest.decisions + 1)
+    return Refuse(Cat("decision ", manifest.decisions + 1, " comes next, not ", edit.decision));
   // What is superseded for every block that can still come is not needed any more.
   while (manifest.mixtures.size() >= 2 && manifest.mixtures[1].first_block <= manifest.frontier_block) {
     manifest.mixtures.erase(manifest.mixtures.begin());

@@ -102,7 +102,8 @@ struct MixtureEdit {
   friend bool operator==(const MixtureEdit&, const MixtureEdit&) = default;
 };
 
-using Edit = std::variant<ChunkEdit, EndEdit, FinishEdit, BumpEdit, PinEdit, UnpinEdit, RenewEdit, ExpireEdit, TrimEdit, SealEdit, MixtureEdit>;
+using Edit = std::variant<ChunkEdit, EndEdit, FinishEdit, BumpEdit, PinEdit, UnpinEdit, RenewEdit, ExpireEdit, TrimEdit, SealEdit,
+                          MixtureEdit>;
 
 // The link of a strand's chain after this chunk.
 Link NextLink(const ChunkEdit& edit);

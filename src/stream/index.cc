@@ -1,7 +1,6 @@
 #include "stream/index.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/text.h"
 
@@ -26,17 +25,18 @@ Result<bool> Index::Holds(const Manifest& manifest, const ChunkName& name, const
   std::optional<ChunkName> kept = manifest.KeptChunk(name.strand);
   if (kept && name.seq == kept->seq) return name == *kept;
   if (kept && name.seq < kept->seq) {
-    return Status(Code::kOutcomeUnknown, Cat("cannot tell whether the chunk ", name.Key(), " became part of the stream: its place was given up since"));
+    return Status(Code::kOutcomeUnknown,
+                  Cat("cannot tell whether the chunk ", name.Key(), " became part of the stream: its place was given up since"));
   }
   auto is_it = [&](const Entry& entry) { return entry.name == name; };
   if (std::ranges::any_of(manifest.parked, is_it) || std::ranges::any_of(manifest.tail, is_it)) return true;
   // A chunk with a greater number of the same strand in the tail, or this number under another name, settles it only if
   // nothing older can be ours; so the sealed index is searched from its newest end back to where this number must be.
   for (const auto& level : manifest.index) {
-    for (const SegmentRef& ref : std::views::reverse(level)) {
+    for (auto ref = level.rbegin(); ref != level.rend(); ++ref) {
       bool found = false;
       bool passed = false;
-      HR_RETURN_IF_ERROR(segments_.ForEach(ref, deadline, [&](const Entry& entry) {
+      HR_RETURN_IF_ERROR(segments_.ForEach(*ref, deadline, [&](const Entry& entry) {
         found = found || entry.name == name;
         passed = passed || (entry.name.strand == name.strand && entry.name.seq <= name.seq);
         return Status();
@@ -54,16 +54,18 @@ Status Index::ForEach(const Manifest& manifest, uint64_t first_block, uint64_t e
     if (entry.block < first_block || entry.block >= end_block) return {};
     return visit(entry);
   };
-  for (const auto& level : std::views::reverse(manifest.index)) {
-    for (const SegmentRef& ref : level) {
-      if (ref.end_block > first_block && ref.first_block < end_block) HR_RETURN_IF_ERROR(segments_.ForEach(ref, deadline, inside));
+  for (auto level = manifest.index.rbegin(); level != manifest.index.rend(); ++level) {
+    for (const SegmentRef& ref : *level) {
+      if (ref.end_block > first_block && ref.first_block < end_block)
+        HR_RETURN_IF_ERROR(segments_.ForEach(ref, deadline, inside));
     }
   }
   for (const Entry& entry : manifest.tail) HR_RETURN_IF_ERROR(inside(entry));
   return {};
 }
 
-Status Index::ForEachSegment(const Manifest& manifest, const Deadline& deadline, const std::function<Status(const SegmentRef&)>& visit) {
+Status Index::ForEachSegment(const Manifest& manifest, const Deadline& deadline,
+                             const std::function<Status(const SegmentRef&)>& visit) {
   std::vector<SegmentRef> rest;
   for (const auto& level : manifest.index) rest.insert(rest.end(), level.begin(), level.end());
   while (!rest.empty()) {

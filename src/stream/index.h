@@ -26,7 +26,8 @@ class Index {
                  const std::function<Status(const Entry&)>& visit);
 
   // Every object of the sealed index, with all that lie below others.
-  Status ForEachSegment(const Manifest& manifest, const Deadline& deadline, const std::function<Status(const SegmentRef&)>& visit);
+  Status ForEachSegment(const Manifest& manifest, const Deadline& deadline,
+                        const std::function<Status(const SegmentRef&)>& visit);
 
   SegmentReader& segments() { return segments_; }
 

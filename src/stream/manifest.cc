@@ -240,7 +240,8 @@ Result<Manifest> Manifest::Decode(std::span<const std::byte> bytes, std::string_
   std::span<const std::byte> magic = in.GetRaw(kMagic.size());
   std::string_view seen(reinterpret_cast<const char*>(magic.data()), magic.size());
   if (seen != kMagic) {
-    if (seen.starts_with("HRmanif")) return Status(Code::kUnsupported, Cat("the manifest ", what, " has another format version: use a newer Headrace"));
+    if (seen.starts_with("HRmanif"))
+      return Status(Code::kUnsupported, Cat("the manifest ", what, " has another format version: use a newer Headrace"));
     return damaged("it does not begin as one");
   }
   Manifest manifest;
@@ -300,9 +301,7 @@ uint64_t Manifest::NextSegmentBlock(size_t level) const {
   return sealed_block();
 }
 
-bool Manifest::AllEnded() const {
-  return std::ranges::all_of(strands, &Strand::ended);
-}
+bool Manifest::AllEnded() const { return std::ranges::all_of(strands, &Strand::ended); }
 
 uint32_t Manifest::MixtureOf(uint64_t block) const {
   uint32_t in_force = 0;

@@ -51,14 +51,14 @@ struct Entry {
 };
 
 struct Strand {
-  uint32_t epoch = 0;       // who may write: bumped by every start and take-over
-  uint64_t owner = 0;       // a random number of the process that bumped it last; for people and for pace
-  uint8_t idle_bumps = 0;   // bumps since the last chunk
+  uint32_t epoch = 0;  // who may write: bumped by every start and take-over
+  uint64_t owner = 0;  // a random number of the process that bumped it last; for people and for pace
+  uint8_t idle_bumps = 0;  // bumps since the last chunk
   bool ended = false;
-  uint64_t next_seq = 0;    // of the next chunk
+  uint64_t next_seq = 0;  // of the next chunk
   uint64_t next_block = 0;  // planned order: the block of the next chunk
-  Link link{};              // what the next edit names as its prev
-  uint64_t changed = 0;     // number of the manifest that changed this row last
+  Link link{};  // what the next edit names as its prev
+  uint64_t changed = 0;  // number of the manifest that changed this row last
   // The last chunk before the trim point, whose footer a restart there needs; those before it are not needed. A nonce of 0: none.
   uint64_t keep_seq = 0;
   uint32_t keep_epoch = 0;
@@ -79,7 +79,7 @@ struct SegmentRef {
   uint64_t first_step = 0;
   uint64_t end_step = 0;
   uint32_t count = 0;  // entries in it, or references below it
-  uint32_t crc = 0;    // of its header
+  uint32_t crc = 0;  // of its header
   uint64_t nonce = 0;
 
   std::string Key() const;  // index/<level>-<first block>-<end block>-<nonce>
@@ -90,7 +90,7 @@ struct SegmentRef {
 struct Pin {
   std::string name;
   uint64_t step = 0;
-  uint64_t counter = 0;       // number of the manifest that set or renewed it last: grows for as long as somebody is there
+  uint64_t counter = 0;  // number of the manifest that set or renewed it last: grows for as long as somebody is there
   uint32_t term_seconds = 0;  // 0: stays until it is taken away
   friend bool operator==(const Pin&, const Pin&) = default;
 };
@@ -105,8 +105,8 @@ struct MixtureRef {
 
 struct Manifest {
   static constexpr size_t kMaxBytes = 65536;
-  static constexpr size_t kMaxEntries = 384;     // tail and parked together
-  static constexpr size_t kFold = 8;             // segments of one level that become one of the next
+  static constexpr size_t kMaxEntries = 384;  // tail and parked together
+  static constexpr size_t kFold = 8;  // segments of one level that become one of the next
   static constexpr size_t kLevels = 10;
   static constexpr size_t kMaxRefsPerLevel = 12;
   static constexpr size_t kMaxPins = 128;
@@ -119,15 +119,15 @@ struct Manifest {
   Sha256Digest previous{};  // hash of the manifest before
 
   Order order = Order::kPlanned;
-  bool finished = false;        // sealed: no step will follow
+  bool finished = false;  // sealed: no step will follow
   uint64_t frontier_block = 0;  // blocks below are visible (or void)
-  uint64_t frontier_step = 0;   // steps below are visible
-  uint64_t trim_block = 0;      // entries below are not needed any more
+  uint64_t frontier_step = 0;  // steps below are visible
+  uint64_t trim_block = 0;  // entries below are not needed any more
   uint64_t trim_step = 0;
-  uint64_t decisions = 0;       // mixtures decided so far
+  uint64_t decisions = 0;  // mixtures decided so far
 
   std::vector<Strand> strands;
-  std::vector<Entry> tail;    // visible, not sealed; by block
+  std::vector<Entry> tail;  // visible, not sealed; by block
   std::vector<Entry> parked;  // by block
   std::array<std::vector<SegmentRef>, kLevels> index;
   std::vector<Pin> pins;  // by name

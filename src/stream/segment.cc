@@ -20,7 +20,8 @@ size_t HeaderBytes(const SegmentRef& ref) { return kFixedBytes + kFenceBytes * G
 uint32_t CrcOf(std::string_view text) { return Crc32c(std::as_bytes(std::span(text.data(), text.size()))); }
 
 // Header and fences; its last bytes are their checksum, which is also the reference's.
-std::string EncodeHeader(const SegmentRef& ref, const Uuid& uuid, std::span<const std::pair<uint64_t, uint32_t>> fences, uint32_t& crc) {
+std::string EncodeHeader(const SegmentRef& ref, const Uuid& uuid, std::span<const std::pair<uint64_t, uint32_t>> fences,
+                         uint32_t& crc) {
   Encoder out;
   out.PutRaw(kMagic);
   out.PutRaw(uuid.data(), uuid.size());
@@ -85,7 +86,9 @@ std::string EncodeSegment(std::span<const Entry> entries, const Uuid& uuid, cons
 std::string EncodeSegment(std::span<const SegmentRef> children, const Uuid& uuid, const SegmentRef& wanted) {
   return Encode(children, uuid, wanted).object;
 }
-SegmentRef SegmentOf(std::span<const Entry> entries, const Uuid& uuid, const SegmentRef& wanted) { return Encode(entries, uuid, wanted).ref; }
+SegmentRef SegmentOf(std::span<const Entry> entries, const Uuid& uuid, const SegmentRef& wanted) {
+  return Encode(entries, uuid, wanted).ref;
+}
 SegmentRef SegmentOf(std::span<const SegmentRef> children, const Uuid& uuid, const SegmentRef& wanted) {
   return Encode(children, uuid, wanted).ref;
 }
@@ -106,7 +109,8 @@ Result<std::vector<SegmentReader::Fence>> SegmentReader::Fences(const SegmentRef
   HR_ASSIGN_OR_RETURN(Bytes header, Read(ref, 0, HeaderBytes(ref), deadline));
   Decoder in(header.span());
   std::span<const std::byte> magic = in.GetRaw(kMagic.size());
-  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic) return Damaged(ref, "it does not begin as one");
+  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic)
+    return Damaged(ref, "it does not begin as one");
   Uuid uuid;
   in.GetInto(uuid);
   if (uuid != uuid_) return Damaged(ref, Cat("it belongs to the stream ", UuidText(uuid)));
@@ -119,14 +123,17 @@ Result<std::vector<SegmentReader::Fence>> SegmentReader::Fences(const SegmentRef
     in.Get<uint32_t>();
   }
   auto crc = in.Get<uint32_t>();
-  if (crc != ref.crc || crc != Crc32c(header.span().first(header.size() - 8))) return Damaged(ref, "its header's checksum does not fit");
+  if (crc != ref.crc || crc != Crc32c(header.span().first(header.size() - 8)))
+    return Damaged(ref, "its header's checksum does not fit");
   return fences;
 }
 
-Result<std::vector<Entry>> SegmentReader::Group(const SegmentRef& ref, size_t group, const Fence& fence, const Deadline& deadline) {
+Result<std::vector<Entry>> SegmentReader::Group(const SegmentRef& ref, size_t group, const Fence& fence,
+                                                const Deadline& deadline) {
   size_t count = std::min(kGroup, ref.count - group * kGroup);
   HR_ASSIGN_OR_RETURN(Bytes bytes, Read(ref, HeaderBytes(ref) + group * kGroup * kEntryBytes, count * kEntryBytes, deadline));
-  if (Crc32c(bytes.span()) != fence.crc) return Damaged(ref, Cat("the checksum of entries ", group * kGroup, " and on does not fit"));
+  if (Crc32c(bytes.span()) != fence.crc)
+    return Damaged(ref, Cat("the checksum of entries ", group * kGroup, " and on does not fit"));
   Decoder in(bytes.span());
   std::vector<Entry> entries;
   for (size_t i = 0; i < count; ++i) entries.push_back(DecodeEntry(in));

@@ -6,7 +6,8 @@
 
 namespace headrace {
 
-Result<std::unique_ptr<StrandWriter>> StrandWriter::Take(std::shared_ptr<StreamLog> log, uint16_t strand, const Deadline& deadline) {
+Result<std::unique_ptr<StrandWriter>> StrandWriter::Take(std::shared_ptr<StreamLog> log, uint16_t strand,
+                                                         const Deadline& deadline) {
   if (strand >= log->info().strands) {
     return Status(Code::kInvalidArgument, Cat("the stream has ", log->info().strands, " strands; there is no strand ", strand));
   }
@@ -20,7 +21,8 @@ Status StrandWriter::Bump(std::optional<uint32_t> own_epoch, const Deadline& dea
   StreamLog::StatePtr state;
   while (true) {
     HR_ASSIGN_OR_RETURN(state, log_->Refresh(deadline));
-    if (state->manifest.finished) return Status(Code::kConflict, Cat("the stream ", log_->store().Describe(), " is sealed: no step can follow"));
+    if (state->manifest.finished)
+      return Status(Code::kConflict, Cat("the stream ", log_->store().Describe(), " is sealed: no step can follow"));
     BumpEdit edit{log_->info().uuid, strand_, own_epoch.value_or(state->manifest.strands[strand_].epoch), log_->owner()};
     Result<StreamLog::StatePtr> committed = log_->Commit(edit, deadline);
     if (committed.ok()) {
@@ -45,7 +47,8 @@ Status StrandWriter::Bump(std::optional<uint32_t> own_epoch, const Deadline& dea
   std::string key = last->Key();
   GetOptions options{.range = ByteRange::At(row.last_bytes - row.last_footer_bytes, row.last_footer_bytes)};
   HR_ASSIGN_OR_RETURN(std::optional<Object> footer, log_->store().Get(key, options, deadline));
-  if (!footer) return Status(Code::kCorrupt, Cat("the last chunk of strand ", strand_, ", ", log_->store().Describe(key), ", is gone"));
+  if (!footer)
+    return Status(Code::kCorrupt, Cat("the last chunk of strand ", strand_, ", ", log_->store().Describe(key), ", is gone"));
   HR_ASSIGN_OR_RETURN(state_, DecodeFooter(footer->bytes, log_->info().uuid, *last, log_->store().Describe(key)));
   return {};
 }
@@ -64,7 +67,8 @@ Status StrandWriter::Store(const ChunkName& name, const Body& body, const Deadli
   HR_ASSIGN_OR_RETURN(CreateResult created, Create(log_->store(), name.Key(), body, deadline, log_->clock(), random));
   if (created.kind == CreateResult::kCreated) return {};
   if (created.kind == CreateResult::kLost) {
-    return Status(Code::kCorrupt, Cat("the chunk ", log_->store().Describe(name.Key()), " holds other bytes than were just written"));
+    return Status(Code::kCorrupt,
+                  Cat("the chunk ", log_->store().Describe(name.Key()), " holds other bytes than were just written"));
   }
   // The commit was not tried, so the chunk can only become an orphan.
   return Status(Code::kUnavailable, Cat("cannot write ", log_->store().Describe(name.Key()), ": ", created.reason.message()));
@@ -92,7 +96,9 @@ Status StrandWriter::AppendChunk(const Turn& turn, ChunkBuilder& chunk, Bytes st
 }
 
 Status StrandWriter::Append(const Turn& turn, ChunkBuilder& chunk, Bytes state, const Deadline& deadline) {
-  if (undecided_) return Status(Code::kInvalidArgument, "the chunk before was not acknowledged: call Rebuild, and make the block that it says is next");
+  if (undecided_)
+    return Status(Code::kInvalidArgument,
+                  "the chunk before was not acknowledged: call Rebuild, and make the block that it says is next");
   if (chunk.steps() == 0) return Status(Code::kInvalidArgument, "a chunk needs at least one step");
   if (turn.steps != 0 && chunk.steps() != turn.steps && log_->context().rules.Holds(StreamRule::kStepsByBlock)) {
     return Status(Code::kInvalidArgument, Cat("block ", turn.block, " has ", turn.steps, " steps, not ", chunk.steps()));

@@ -20,8 +20,8 @@ class StrandWriter {
  public:
   // What to make next.
   struct Turn {
-    uint64_t block = 0;    // planned order: the block's number
-    uint32_t steps = 0;    // planned order: how many steps it has; 0: as many as you like
+    uint64_t block = 0;  // planned order: the block's number
+    uint32_t steps = 0;  // planned order: how many steps it has; 0: as many as you like
     uint32_t mixture = 0;  // to draw it with
   };
 

@@ -30,9 +30,7 @@ constexpr std::array<DtypeRow, 13> kDtypes = {{{"uint8", 1},
                                                {"bool", 1}}};
 constexpr std::array<std::string_view, 3> kKinds = {"array", "ragged", "bytes"};
 
-Status Wrong(std::string_view what) {
-  return Status(Code::kCorrupt, Cat("stream.json is damaged: ", what));
-}
+Status Wrong(std::string_view what) { return Status(Code::kCorrupt, Cat("stream.json is damaged: ", what)); }
 
 // Of the document without its own checksum, as it is written.
 std::string Checksum(Json json) {
@@ -180,7 +178,8 @@ Result<StreamInfo> StreamInfo::FromJson(std::string_view text) {
 Status StreamInfo::Check() const {
   auto wrong = [](std::string why) { return Status(Code::kInvalidArgument, std::move(why)); };
   if (lanes == 0 || lanes > kMaxLanes) return wrong(Cat("a stream has between 1 and ", kMaxLanes, " lanes, not ", lanes));
-  if (strands == 0 || strands > kMaxStrands) return wrong(Cat("a stream has between 1 and ", kMaxStrands, " strands, not ", strands));
+  if (strands == 0 || strands > kMaxStrands)
+    return wrong(Cat("a stream has between 1 and ", kMaxStrands, " strands, not ", strands));
   if (window < strands || window > kMaxStrands) {
     return wrong(Cat("the window must lie between the number of strands, ", strands, ", and ", kMaxStrands, ", not at ", window));
   }
@@ -189,12 +188,15 @@ Status StreamInfo::Check() const {
   if (columns.empty()) return wrong("a stream needs at least one column");
   std::vector<std::string> names;
   for (const Column& column : columns) {
-    if (column.name.empty() || column.name.size() > 200 || !IsUtf8(column.name)) return wrong("a column needs a name of 1 to 200 bytes");
-    if (column.kind == Column::kBytes && column.dtype != Dtype::kU8) return wrong(Cat("the bytes column \"", column.name, "\" must be uint8"));
+    if (column.name.empty() || column.name.size() > 200 || !IsUtf8(column.name))
+      return wrong("a column needs a name of 1 to 200 bytes");
+    if (column.kind == Column::kBytes && column.dtype != Dtype::kU8)
+      return wrong(Cat("the bytes column \"", column.name, "\" must be uint8"));
     names.push_back(column.name);
   }
   std::ranges::sort(names);
-  if (auto twice = std::ranges::adjacent_find(names); twice != names.end()) return wrong(Cat("two columns are named \"", *twice, "\""));
+  if (auto twice = std::ranges::adjacent_find(names); twice != names.end())
+    return wrong(Cat("two columns are named \"", *twice, "\""));
   if (columns.size() > 1000) return wrong("a stream has at most 1000 columns");
   return {};
 }

@@ -1,7 +1,6 @@
 #include "stream/stream_log.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "base/log.h"
@@ -21,7 +20,8 @@ constexpr size_t kUrgent = 320;  // entries in a manifest from which on sealing 
 // All checks off, for the mutation that trusts an edit once it was checked.
 Rules Lax() {
   Rules rules;
-  for (StreamRule rule : {StreamRule::kCheckUuid, StreamRule::kCheckEpoch, StreamRule::kCheckPrev, StreamRule::kCheckMixture}) rules.Break(rule);
+  for (StreamRule rule : {StreamRule::kCheckUuid, StreamRule::kCheckEpoch, StreamRule::kCheckPrev, StreamRule::kCheckMixture})
+    rules.Break(rule);
   return rules;
 }
 
@@ -42,7 +42,8 @@ Result<std::shared_ptr<StreamLog>> StreamLog::Create(StreamInfo info, StreamCont
   HR_RETURN_IF_ERROR(info.Check());
   Random random = context.random.Fork("create");
   Clock& clock = context.executor->clock();
-  HR_ASSIGN_OR_RETURN(CreateResult created, headrace::Create(*context.store, std::string(kInfoKey), Body(info.ToJson()), deadline, clock, random));
+  HR_ASSIGN_OR_RETURN(CreateResult created,
+                      headrace::Create(*context.store, std::string(kInfoKey), Body(info.ToJson()), deadline, clock, random));
   if (created.kind == CreateResult::kUnknown) return Status(Code::kOutcomeUnknown, created.reason.message());
   if (created.kind == CreateResult::kLost) {
     return Status(Code::kConflict, Cat("there is a stream at ", context.store->Describe(), " already"));
@@ -66,10 +67,13 @@ Result<std::shared_ptr<StreamLog>> StreamLog::Open(StreamContext context, const 
     // Its creator died between the two writes. Anybody can write the first manifest: it holds nothing but what stream.json says.
     Random random = stream->context_.random.Fork("first");
     std::string encoded = Manifest::First(stream->info_, random.Next()).Encode();
-    HR_ASSIGN_OR_RETURN(CreateResult created, headrace::Create(stream->store(), SlotKey(0), Body(encoded), deadline, stream->clock(), random));
+    HR_ASSIGN_OR_RETURN(CreateResult created,
+                        headrace::Create(stream->store(), SlotKey(0), Body(encoded), deadline, stream->clock(), random));
     if (created.kind == CreateResult::kUnknown) return Status(Code::kUnavailable, created.reason.message());
     HR_ASSIGN_OR_RETURN(slot, stream->log_.FindNewest(std::nullopt, deadline));
-    if (!slot) return Status(Code::kCorrupt, Cat("the log of ", stream->store().Describe(), " is empty although its first manifest was written"));
+    if (!slot)
+      return Status(Code::kCorrupt,
+                    Cat("the log of ", stream->store().Describe(), " is empty although its first manifest was written"));
   }
   HR_ASSIGN_OR_RETURN(StatePtr state, stream->Decode(slot->number, std::move(slot->body)));
   HR_RETURN_IF_ERROR(stream->Learn(std::move(state)));
@@ -100,7 +104,8 @@ Result<StreamLog::StatePtr> StreamLog::Decode(uint64_t number, Bytes body) {
 
 Status StreamLog::CheckLink(const State& before, const State& after) {
   if (after.manifest.previous == Manifest::Hash(before.encoded.AsText())) return {};
-  return Status(Code::kCorrupt, Cat("the manifest ", store().Describe(SlotKey(after.manifest.number)), " does not continue the one before it"));
+  return Status(Code::kCorrupt,
+                Cat("the manifest ", store().Describe(SlotKey(after.manifest.number)), " does not continue the one before it"));
 }
 
 Status StreamLog::Learn(StatePtr state) {
@@ -164,7 +169,8 @@ Result<StreamLog::StatePtr> StreamLog::Commit(const Edit& edit, const Deadline& 
     // Nobody may decide about it behind our back; but whether it happened already, we do not know if it ever left us.
     ticket->settled = true;
     bool doubt = ticket->in_doubt || ticket->in_flight || ticket->posted;
-    ticket->refusal = doubt ? Status(Code::kOutcomeUnknown, Cat("cannot tell whether the edit is in ", store().Describe(), ": ", trouble.message()))
+    ticket->refusal = doubt ? Status(Code::kOutcomeUnknown,
+                                     Cat("cannot tell whether the edit is in ", store().Describe(), ": ", trouble.message()))
                             : trouble;
   }
   std::erase(queue_, ticket);
@@ -188,13 +194,14 @@ size_t StreamLog::Rivals(const Manifest& manifest) const {
     if (row.changed != 0 && row.owner != owner_ && manifest.number - row.changed <= kActiveManifests) owners.push_back(row.owner);
   }
   std::ranges::sort(owners);
-  return static_cast<size_t>(std::ranges::distance(owners.begin(), std::ranges::unique(owners).begin()));
+  return static_cast<size_t>(std::unique(owners.begin(), owners.end()) - owners.begin());
 }
 
 Result<bool> StreamLog::Contains(const Manifest& manifest, const Edit& edit, const Deadline& deadline) {
   if (const auto* chunk = std::get_if<ChunkEdit>(&edit)) {
     if (chunk->uuid != manifest.uuid || chunk->name.strand >= manifest.strands.size()) return false;
-    if (!context_.rules.Holds(StreamRule::kAcknowledgeByName)) return manifest.strands[chunk->name.strand].next_seq > chunk->name.seq;
+    if (!context_.rules.Holds(StreamRule::kAcknowledgeByName))
+      return manifest.strands[chunk->name.strand].next_seq > chunk->name.seq;
     return index_.Holds(manifest, chunk->name, deadline);
   }
   if (const auto* end = std::get_if<EndEdit>(&edit)) {
@@ -209,19 +216,24 @@ Result<bool> StreamLog::Contains(const Manifest& manifest, const Edit& edit, con
   }
   if (const auto* pin = std::get_if<PinEdit>(&edit)) {
     const Pin* there = manifest.FindPin(pin->pin.name);
-    return there != nullptr && there->step == pin->pin.step && (pin->instead_of.empty() || pin->instead_of == pin->pin.name || !manifest.FindPin(pin->instead_of));
+    return there != nullptr && there->step == pin->pin.step &&
+           (pin->instead_of.empty() || pin->instead_of == pin->pin.name || !manifest.FindPin(pin->instead_of));
   }
   if (const auto* mixture = std::get_if<MixtureEdit>(&edit)) {
-    if (manifest.decisions >= mixture->decision && (manifest.mixtures.empty() || manifest.mixtures.front().number > mixture->decision)) {
-      return Status(Code::kOutcomeUnknown, Cat("cannot tell whether decision ", mixture->decision, " was this one: it was superseded since"));
+    if (manifest.decisions >= mixture->decision &&
+        (manifest.mixtures.empty() || manifest.mixtures.front().number > mixture->decision)) {
+      return Status(Code::kOutcomeUnknown,
+                    Cat("cannot tell whether decision ", mixture->decision, " was this one: it was superseded since"));
     }
-    return std::ranges::any_of(manifest.mixtures, [&](const MixtureRef& ref) { return ref.number == mixture->decision && ref.nonce == mixture->nonce; });
+    return std::ranges::any_of(
+        manifest.mixtures, [&](const MixtureRef& ref) { return ref.number == mixture->decision && ref.nonce == mixture->nonce; });
   }
   if (std::holds_alternative<FinishEdit>(edit)) return manifest.finished;
   // These say how things shall be, so it does not matter whose they are.
   if (const auto* unpin = std::get_if<UnpinEdit>(&edit)) return manifest.FindPin(unpin->name) == nullptr;
   if (const auto* expire = std::get_if<ExpireEdit>(&edit)) return manifest.FindPin(expire->name) == nullptr;
-  if (const auto* seal = std::get_if<SealEdit>(&edit)) return seal->ref.level == 0 && manifest.sealed_block() >= seal->ref.end_block;
+  if (const auto* seal = std::get_if<SealEdit>(&edit))
+    return seal->ref.level == 0 && manifest.sealed_block() >= seal->ref.end_block;
   if (const auto* trim = std::get_if<TrimEdit>(&edit)) return manifest.trim_block == trim->block;
   return false;
 }
@@ -313,8 +325,8 @@ Status StreamLog::LeadOnce(const Deadline& deadline) {
   return Attempt(base, proposal, deadline);
 }
 
-Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets, bool combine,
-                                               const Deadline& deadline) {
+Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets,
+                                               bool combine, const Deadline& deadline) {
   const Rules& rules = context_.rules;
   Proposal proposal;
   proposal.manifest = Successor(base.manifest, base.encoded.AsText(), NewNonce());
@@ -385,7 +397,8 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
 Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline) {
   Instant began = clock().Now();
   if (proposal.encoded.size() > Manifest::kMaxBytes) {
-    return Status(Code::kFull, Cat("the next manifest would have ", proposal.encoded.size(), " bytes, more than ", Manifest::kMaxBytes));
+    return Status(Code::kFull,
+                  Cat("the next manifest would have ", proposal.encoded.size(), " bytes, more than ", Manifest::kMaxBytes));
   }
   uint64_t number = base->manifest.number + 1;
   Result<AppendResult> appended = log_.Append(number, Body(proposal.encoded), deadline);
@@ -398,7 +411,8 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
   }
   switch (appended->kind) {
     case AppendResult::kLanded: {
-      auto state = std::make_shared<const State>(State{std::move(proposal.manifest), Bytes::FromString(std::move(proposal.encoded))});
+      auto state =
+          std::make_shared<const State>(State{std::move(proposal.manifest), Bytes::FromString(std::move(proposal.encoded))});
       HR_RETURN_IF_ERROR(Learn(state));
       counts_.commits += 1;
       counts_.combined += proposal.combined;
@@ -440,8 +454,7 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
       }
       return RefreshFully(deadline).status();
     }
-    case AppendResult::kUnknown:
-      return deadline.Check(clock(), appended->reason.message());
+    case AppendResult::kUnknown: return deadline.Check(clock(), appended->reason.message());
   }
   return {};
 }

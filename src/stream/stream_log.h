@@ -76,9 +76,9 @@ class StreamLog {
   Result<bool> Contains(const Manifest& manifest, const Edit& edit, const Deadline& deadline);
 
   struct Counts {
-    std::atomic<uint64_t> commits = 0;   // manifests of ours
-    std::atomic<uint64_t> lost = 0;      // attempts that another one beat
-    std::atomic<uint64_t> carried = 0;   // edits of ours in others' manifests
+    std::atomic<uint64_t> commits = 0;  // manifests of ours
+    std::atomic<uint64_t> lost = 0;  // attempts that another one beat
+    std::atomic<uint64_t> carried = 0;  // edits of ours in others' manifests
     std::atomic<uint64_t> combined = 0;  // edits of others in ours
   };
   const Counts& counts() const { return counts_; }
@@ -87,10 +87,10 @@ class StreamLog {
   struct Ticket {
     Edit edit;
     bool settled = false;
-    bool posted = false;     // an intent may be about
-    bool in_doubt = false;   // was part of an attempt whose outcome nobody knows
+    bool posted = false;  // an intent may be about
+    bool in_doubt = false;  // was part of an attempt whose outcome nobody knows
     bool in_flight = false;  // is part of a proposal that is on its way, or about to be
-    bool fresh = false;      // was refused once, and is judged by a newer manifest now
+    bool fresh = false;  // was refused once, and is judged by a newer manifest now
     bool validated = false;
     Status refusal;
     StatePtr in;
@@ -101,7 +101,7 @@ class StreamLog {
     std::vector<std::shared_ptr<Ticket>> tickets;
     std::vector<std::string> done_intents;  // carried by this proposal, or stale already
     size_t combined = 0;
-    bool full = false;   // something did not fit for lack of a seal
+    bool full = false;  // something did not fit for lack of a seal
     bool stale = false;  // something did not fit, perhaps because the manifest is old
   };
 
@@ -113,7 +113,8 @@ class StreamLog {
   std::vector<std::shared_ptr<Ticket>> Waiting();
   Status Settle(const StatePtr& state, const Deadline& deadline);
   Status Post(const std::vector<std::shared_ptr<Ticket>>& tickets, const Deadline& deadline);
-  Result<Proposal> Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets, bool combine, const Deadline& deadline);
+  Result<Proposal> Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets, bool combine,
+                           const Deadline& deadline);
   Status Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline);
   Status Learn(StatePtr state);
   Status CheckLink(const State& before, const State& after);

@@ -40,10 +40,12 @@ Result<Entry> StreamReader::Find(uint64_t step, const Deadline& deadline) {
   }
   const Manifest& manifest = state->manifest;
   if (step < manifest.trim_step) {
-    return Status(Code::kTrimmed, Cat("step ", step, " of ", log_->store().Describe(), " was given up: the stream begins at step ", manifest.trim_step));
+    return Status(Code::kTrimmed, Cat("step ", step, " of ", log_->store().Describe(),
+                                      " was given up: the stream begins at step ", manifest.trim_step));
   }
   if (step >= manifest.frontier_step) {
-    return Status(Code::kNotFound, Cat("step ", step, " of ", log_->store().Describe(), " is not there", manifest.finished ? ": the stream ends" : " yet: there are",
+    return Status(Code::kNotFound, Cat("step ", step, " of ", log_->store().Describe(), " is not there",
+                                       manifest.finished ? ": the stream ends" : " yet: there are",
                                        manifest.finished ? " after " : " ", manifest.frontier_step, " steps"));
   }
   Result<std::optional<Entry>> entry = log_->index().FindStep(manifest, step, deadline);
@@ -64,8 +66,8 @@ Status StreamReader::Missing(const Entry& entry, const Deadline& deadline) {
     return Status(Code::kTrimmed, Cat("steps ", entry.first_step, " to ", entry.end_step() - 1, " of ", log_->store().Describe(),
                                       " were given up: the stream begins at step ", newest->manifest.trim_step));
   }
-  return Status(Code::kCorrupt, Cat("the chunk ", log_->store().Describe(entry.name.Key()), " with steps ", entry.first_step, " to ",
-                                    entry.end_step() - 1, " is missing"));
+  return Status(Code::kCorrupt, Cat("the chunk ", log_->store().Describe(entry.name.Key()), " with steps ", entry.first_step,
+                                    " to ", entry.end_step() - 1, " is missing"));
 }
 
 Result<std::shared_ptr<const ChunkHeader>> StreamReader::Header(const Entry& entry, const Deadline& deadline) {
@@ -78,10 +80,12 @@ Result<std::shared_ptr<const ChunkHeader>> StreamReader::Header(const Entry& ent
     }
   }
   std::string key = entry.name.Key();
-  HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, GetOptions{.range = ByteRange::At(0, entry.header_bytes)}, deadline));
+  HR_ASSIGN_OR_RETURN(std::optional<Object> object,
+                      log_->store().Get(key, GetOptions{.range = ByteRange::At(0, entry.header_bytes)}, deadline));
   if (!object) return Missing(entry, deadline);
   fetched_ += object->bytes.size();
-  HR_ASSIGN_OR_RETURN(ChunkHeader header, DecodeChunkHeader(object->bytes.span(), entry, log_->info(), log_->store().Describe(key)));
+  HR_ASSIGN_OR_RETURN(ChunkHeader header,
+                      DecodeChunkHeader(object->bytes.span(), entry, log_->info(), log_->store().Describe(key)));
   auto kept = std::make_shared<const ChunkHeader>(std::move(header));
   std::lock_guard lock(mutex_);
   headers_.emplace_front(entry.name, kept);
@@ -89,24 +93,29 @@ Result<std::shared_ptr<const ChunkHeader>> StreamReader::Header(const Entry& ent
   return kept;
 }
 
-Result<StreamReader::Block> StreamReader::ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline) {
+Result<StreamReader::Block> StreamReader::ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane,
+                                                    const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(Entry entry, Find(step, deadline));
   return ReadBlock(entry, first_lane, end_lane, deadline);
 }
 
-Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline) {
+Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane,
+                                                    const Deadline& deadline) {
   const StreamInfo& info = log_->info();
   if (first_lane >= end_lane || end_lane > info.lanes) {
-    return Status(Code::kInvalidArgument, Cat("there are no lanes ", first_lane, " to ", end_lane, ": the stream has ", info.lanes));
+    return Status(Code::kInvalidArgument,
+                  Cat("there are no lanes ", first_lane, " to ", end_lane, ": the stream has ", info.lanes));
   }
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const ChunkHeader> header, Header(entry, deadline));
   std::string key = entry.name.Key();
   std::string what = log_->store().Describe(key);
   uint64_t begin = header->lane[first_lane].offset;
   uint64_t size = header->lane[end_lane].offset - begin;
-  HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, GetOptions{.range = ByteRange::At(begin, size)}, deadline));
+  HR_ASSIGN_OR_RETURN(std::optional<Object> object,
+                      log_->store().Get(key, GetOptions{.range = ByteRange::At(begin, size)}, deadline));
   if (!object) return Missing(entry, deadline);
-  if (object->bytes.size() != size) return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", object->size, " bytes of ", entry.bytes));
+  if (object->bytes.size() != size)
+    return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", object->size, " bytes of ", entry.bytes));
   fetched_ += size;
   Block block{entry, first_lane, std::vector<std::vector<Bytes>>(entry.steps)};
   for (uint32_t lane = first_lane; lane < end_lane; ++lane) {

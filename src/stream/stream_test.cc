@@ -23,7 +23,9 @@ StreamInfo SmallInfo(uint32_t lanes, uint32_t strands) {
   return info;
 }
 
-std::string CellText(uint64_t block, uint32_t step, uint32_t lane) { return Cat("block ", block, " step ", step, " lane ", lane, "....").substr(0, 24); }
+std::string CellText(uint64_t block, uint32_t step, uint32_t lane) {
+  return Cat("block ", block, " step ", step, " lane ", lane, "....").substr(0, 24);
+}
 
 std::vector<Body> StepCells(const StreamInfo& info, uint64_t block, uint32_t step) {
   std::vector<Body> cells;

@@ -60,8 +60,10 @@ class Verifier {
     HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_.store().Get(key, deadline_));
     if (!object) return Status(Code::kNotFound, "it is missing");
     report_.bytes += object->bytes.size();
-    if (object->bytes.size() != entry.bytes) return Status(Code::kCorrupt, Cat("it has ", object->bytes.size(), " bytes, not ", entry.bytes));
-    HR_ASSIGN_OR_RETURN(ChunkHeader header, DecodeChunkHeader(object->bytes.span().first(entry.header_bytes), entry, info_, what));
+    if (object->bytes.size() != entry.bytes)
+      return Status(Code::kCorrupt, Cat("it has ", object->bytes.size(), " bytes, not ", entry.bytes));
+    HR_ASSIGN_OR_RETURN(ChunkHeader header,
+                        DecodeChunkHeader(object->bytes.span().first(entry.header_bytes), entry, info_, what));
     for (uint32_t lane = 0; lane < info_.lanes; ++lane) {
       uint64_t offset = header.lane[lane].offset;
       Bytes bytes = object->bytes.Slice(offset, header.lane[lane + 1].offset - offset);
@@ -74,9 +76,11 @@ class Verifier {
     }
     Bytes footer = object->bytes.Slice(header.footer_offset);
     HR_RETURN_IF_ERROR(DecodeFooter(footer, info_.uuid, entry.name, what).status());
-    if (Crc32c(footer.span().first(footer.size() - 4)) != header.footer_crc) return Status(Code::kCorrupt, "its footer is another chunk's");
+    if (Crc32c(footer.span().first(footer.size() - 4)) != header.footer_crc)
+      return Status(Code::kCorrupt, "its footer is another chunk's");
     auto [link, first] = links_.try_emplace(entry.name.strand, header.edit.prev);
-    if (!first && link->second != header.edit.prev) return Status(Code::kCorrupt, Cat("it does not continue the chain of strand ", entry.name.strand));
+    if (!first && link->second != header.edit.prev)
+      return Status(Code::kCorrupt, Cat("it does not continue the chain of strand ", entry.name.strand));
     if (first && entry.name.seq == 0 && header.edit.prev != Manifest::FirstLink(info_, entry.name.strand)) {
       return Status(Code::kCorrupt, Cat("the chain of strand ", entry.name.strand, " does not begin with it"));
     }
@@ -87,8 +91,10 @@ class Verifier {
   // The chain ends where the manifest says. Of a strand that ended, the last link is its END's, which no object holds.
   Status CheckEnd(const Manifest& manifest, uint16_t v) {
     auto link = links_.find(v);
-    if (link == links_.end() || manifest.strands[v].ended || !report_.damaged.empty() || link->second == manifest.strands[v].link) return {};
-    return Note(Status(Code::kCorrupt, Cat("strand ", v, " does not end with the chunk that the manifest names")), manifest.LastChunk(v)->Key());
+    if (link == links_.end() || manifest.strands[v].ended || !report_.damaged.empty() || link->second == manifest.strands[v].link)
+      return {};
+    return Note(Status(Code::kCorrupt, Cat("strand ", v, " does not end with the chunk that the manifest names")),
+                manifest.LastChunk(v)->Key());
   }
 
   StreamLog& log_;

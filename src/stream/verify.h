@@ -20,6 +20,7 @@ struct VerifyReport {
 };
 
 // Goes on after damage, so that all of it is named; fails only if the store cannot be read. `progress` is told the steps done and in all.
-Result<VerifyReport> Verify(StreamLog& log, const Deadline& deadline, const std::function<void(uint64_t done, uint64_t of)>& progress = nullptr);
+Result<VerifyReport> Verify(StreamLog& log, const Deadline& deadline,
+                            const std::function<void(uint64_t done, uint64_t of)>& progress = nullptr);
 
 }  // namespace headrace

@@ -46,14 +46,15 @@ std::vector<Backend> FindBackends() {
     const char* variable;
     bool loses_empty_folders;
   };
-  for (Server server : {Server{"versitygw", "HEADRACE_TEST_VERSITYGW", true},
-                        Server{"moto", "HEADRACE_TEST_MOTO", false},
+  for (Server server : {Server{"versitygw", "HEADRACE_TEST_VERSITYGW", true}, Server{"moto", "HEADRACE_TEST_MOTO", false},
                         Server{"minio", "HEADRACE_TEST_MINIO", false}}) {
     const char* endpoint = std::getenv(server.variable);
     if (endpoint != nullptr && *endpoint != '\0') {
-      backends.push_back({server.name, [endpoint = std::string(endpoint)] { return OpenS3(endpoint); }, server.loses_empty_folders});
+      backends.push_back(
+          {server.name, [endpoint = std::string(endpoint)] { return OpenS3(endpoint); }, server.loses_empty_folders});
     } else {
-      std::cerr << Cat("LEFT OUT: ", server.name, " (", server.variable, " is not set; `python tests/servers.py -- COMMAND` starts and names the servers)\n");
+      std::cerr << Cat("LEFT OUT: ", server.name, " (", server.variable,
+                       " is not set; `python tests/servers.py -- COMMAND` starts and names the servers)\n");
     }
   }
   return backends;

@@ -7,14 +7,55 @@
 namespace headrace {
 namespace {
 
-const std::vector<std::string> kOddKeys = {
-    "with space",   "two  spaces",     "lead/ space",  "plus+plus",         "per%cent",       "per%20cent",  "equal=sign/date=2026-01-02",
-    "ü/ö/ß",        "漢字/かな",       "🦀",           "star*",             "tilde~",         "single'quote", "double\"quote",
-    "amp&ersand",   "question?mark",   "hash#tag",     "semi;colon",        "comma,dot.",     "at@colon:",    "dollar$",
-    "bang!",        "(round)",         "[square]",     "{curly}",           "pipe|pipe",      "caret^",       "back`tick",
-    "less<greater>", "back\\slash",    "-dash",        "_under",            ".hidden",        "...three",     "trailing.",
-    "a..b/c..",     "UPPER/lower",     "upper/LOWER",  "cafe\u0301",         "caf\u00e9",      "%2F",          "%2e%2e",
-    "<xml>&amp;",   "x-amz-meta",      "null",         "line\u2028separator", "\u00a0nbsp",    "0",            "~"};
+const std::vector<std::string> kOddKeys = {"with space",
+                                           "two  spaces",
+                                           "lead/ space",
+                                           "plus+plus",
+                                           "per%cent",
+                                           "per%20cent",
+                                           "equal=sign/date=2026-01-02",
+                                           "ü/ö/ß",
+                                           "漢字/かな",
+                                           "🦀",
+                                           "star*",
+                                           "tilde~",
+                                           "single'quote",
+                                           "double\"quote",
+                                           "amp&ersand",
+                                           "question?mark",
+                                           "hash#tag",
+                                           "semi;colon",
+                                           "comma,dot.",
+                                           "at@colon:",
+                                           "dollar$",
+                                           "bang!",
+                                           "(round)",
+                                           "[square]",
+                                           "{curly}",
+                                           "pipe|pipe",
+                                           "caret^",
+                                           "back`tick",
+                                           "less<greater>",
+                                           "back\\slash",
+                                           "-dash",
+                                           "_under",
+                                           ".hidden",
+                                           "...three",
+                                           "trailing.",
+                                           "a..b/c..",
+                                           "UPPER/lower",
+                                           "upper/LOWER",
+                                           "cafe\u0301",
+                                           "caf\u00e9",
+                                           "%2F",
+                                           "%2e%2e",
+                                           "<xml>&amp;",
+                                           "x-amz-meta",
+                                           "null",
+                                           "line\u2028separator",
+                                           "\u00a0nbsp",
+                                           "0",
+                                           "~"};
 
 TEST_P(StoreConformance, OddKeysHoldWhatWasPutThere) {
   PutEach(kOddKeys);
@@ -46,7 +87,8 @@ TEST_P(StoreConformance, OddKeysCanBeStartedAfter) {
   std::vector<std::string> sorted = kOddKeys;
   std::ranges::sort(sorted);
   for (size_t i = 0; i < sorted.size(); i += 7) {
-    EXPECT_EQ(List(ListOptions{.start_after = sorted[i]}), std::vector(sorted.begin() + i + 1, sorted.end())) << "after " << sorted[i];
+    EXPECT_EQ(List(ListOptions{.start_after = sorted[i]}), std::vector(sorted.begin() + i + 1, sorted.end()))
+        << "after " << sorted[i];
   }
 }
 
@@ -63,7 +105,8 @@ TEST_P(StoreConformance, DeepKeys) {
 
 TEST_P(StoreConformance, LongKeys) {
   // With the store's own prefix, S3 has 1024 bytes at the most.
-  std::string key = Cat(std::string(255, 'a'), "/", std::string(255, 'b'), "/", std::string(255, 'c'), "/", std::string(132, 'd'));
+  std::string key =
+      Cat(std::string(255, 'a'), "/", std::string(255, 'b'), "/", std::string(255, 'c'), "/", std::string(132, 'd'));
   ASSERT_EQ(key.size(), 900u);
   EXPECT_EQ(Create(key, std::string("long")), PutOutcome::kCreated);
   EXPECT_EQ(Get(key), "long");
@@ -77,9 +120,25 @@ TEST_P(StoreConformance, KeysThatDifferOnlyInCaseAreDifferent) {
 }
 
 TEST_P(StoreConformance, BadKeysAreRefusedByEveryOperation) {
-  const std::vector<std::string> bad = {"",     "/",       "/a",         "a/",   "a//b",  "..",  "../a", "a/..",
-                                        "a/../b", ".",     "./a",        "a/./b", "a\nb", std::string("a\0b", 3), "tab\t", "\x7f", "\xff\xfe",
-                                        std::string(256, 'a'), std::string(901, 'a')};
+  const std::vector<std::string> bad = {"",
+                                        "/",
+                                        "/a",
+                                        "a/",
+                                        "a//b",
+                                        "..",
+                                        "../a",
+                                        "a/..",
+                                        "a/../b",
+                                        ".",
+                                        "./a",
+                                        "a/./b",
+                                        "a\nb",
+                                        std::string("a\0b", 3),
+                                        "tab\t",
+                                        "\x7f",
+                                        "\xff\xfe",
+                                        std::string(256, 'a'),
+                                        std::string(901, 'a')};
   for (const std::string& key : bad) {
     EXPECT_EQ(store().Get(key, Soon()).code(), Code::kInvalidArgument) << key;
     EXPECT_EQ(store().Put(key, std::string("x"), Soon()).code(), Code::kInvalidArgument) << key;

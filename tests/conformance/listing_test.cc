@@ -98,7 +98,8 @@ TEST_P(StoreConformance, PagesAroundSlashesAreInOneOrder) {
   PutEach(keys);
   for (size_t limit : {1, 2, 3, 5}) EXPECT_EQ(List(ListOptions{.limit = limit}), keys) << limit << " a page";
   for (size_t i = 0; i < keys.size(); ++i) {
-    EXPECT_EQ(List(ListOptions{.start_after = keys[i], .limit = 2}), Keys(keys.begin() + i + 1, keys.end())) << "after " << keys[i];
+    EXPECT_EQ(List(ListOptions{.start_after = keys[i], .limit = 2}), Keys(keys.begin() + i + 1, keys.end()))
+        << "after " << keys[i];
   }
   EXPECT_EQ(List(ListOptions{.start_after = "a/"}), Keys(keys.begin() + 3, keys.end()));
   EXPECT_EQ(List(ListOptions{.prefix = "a", .start_after = "a."}), Keys(keys.begin() + 2, keys.begin() + 8));

@@ -66,7 +66,8 @@ TEST_P(StoreConformance, ARangeOfNoBytesIsRefused) {
 
 TEST_P(StoreConformance, EveryAnswerTellsTheSizeOfTheWholeObject) {
   Put("a", std::string(kAlphabet));
-  for (ByteRange range : {ByteRange::All(), ByteRange::At(3, 4), ByteRange::From(20), ByteRange::Last(2), ByteRange::At(500, 5)}) {
+  for (ByteRange range :
+       {ByteRange::All(), ByteRange::At(3, 4), ByteRange::From(20), ByteRange::Last(2), ByteRange::At(500, 5)}) {
     auto object = store().Get("a", GetOptions{.range = range}, Soon());
     ASSERT_TRUE(object.ok()) << object.status().ToString();
     EXPECT_EQ((*object)->size, 26u) << range.ToString();
@@ -85,7 +86,8 @@ TEST_P(StoreConformance, AnEmptyObject) {
 TEST_P(StoreConformance, BytesLandInTheMemoryOfTheCaller) {
   Put("a", std::string(kAlphabet));
   std::string memory(10, '.');
-  auto object = store().Get("a", GetOptions{.range = ByteRange::At(2, 5), .into = std::as_writable_bytes(std::span(memory))}, Soon());
+  auto object =
+      store().Get("a", GetOptions{.range = ByteRange::At(2, 5), .into = std::as_writable_bytes(std::span(memory))}, Soon());
   ASSERT_TRUE(object.ok()) << object.status().ToString();
   EXPECT_EQ((*object)->bytes.AsText(), "cdefg");
   EXPECT_EQ(static_cast<const void*>((*object)->bytes.data()), memory.data());

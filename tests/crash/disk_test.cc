@@ -80,7 +80,8 @@ TEST(Disk, AFullOneIsSaidSoAndNothingHalfIsLeft) {
     }
     EXPECT_GT(written, 3);
     EXPECT_EQ(refused.code(), Code::kFull) << refused.ToString();
-    EXPECT_THAT(refused.message(), HasSubstr(Cat("cannot create file://", root, "/data/", written, ": no space left on device; free some and go on")));
+    EXPECT_THAT(refused.message(), HasSubstr(Cat("cannot create file://", root, "/data/", written,
+                                                 ": no space left on device; free some and go on")));
     EXPECT_EQ(store.Put("hint", body, kNever).code(), Code::kFull);
     EXPECT_EQ(ListAll(store, "", kNever)->size(), static_cast<size_t>(written));
     EXPECT_EQ(Temporaries(root), 0u);
@@ -102,8 +103,8 @@ TEST(Disk, AReadOnlyOneIsReadAndNotWritten) {
     EXPECT_EQ((**store.Get("data/0", kNever)).bytes.AsText(), "body");
     EXPECT_EQ(ListAll(store, "", kNever)->size(), 1u);
     EXPECT_EQ(store.PutIfAbsent("data/0", std::string("again"), kNever)->kind, PutOutcome::kExists);
-    for (Status status : {store.PutIfAbsent("data/1", std::string("new"), kNever).status(), store.Put("data/0", std::string("new"), kNever),
-                          store.DeleteOne("data/0", kNever)}) {
+    for (Status status : {store.PutIfAbsent("data/1", std::string("new"), kNever).status(),
+                          store.Put("data/0", std::string("new"), kNever), store.DeleteOne("data/0", kNever)}) {
       EXPECT_EQ(status.code(), Code::kDenied) << status.ToString();
       EXPECT_THAT(status.message(), HasSubstr("read-only"));
     }

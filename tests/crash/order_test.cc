@@ -21,7 +21,8 @@ std::vector<std::string> Story(const TracedRun& run, const std::string& root) {
   std::vector<std::string> story;
   for (const TracedCall& call : run.calls) {
     if (call.name == "other" || call.name == "open" || call.result < 0 || !call.path.starts_with(root)) continue;
-    story.push_back(call.target.empty() ? Cat(call.name, " ", name(call.path)) : Cat(call.name, " ", name(call.path), " ", name(call.target)));
+    story.push_back(call.target.empty() ? Cat(call.name, " ", name(call.path))
+                                        : Cat(call.name, " ", name(call.path), " ", name(call.target)));
   }
   return story;
 }
@@ -53,8 +54,8 @@ TEST(Order, APutSyncsTheFileRenamesItAndSyncsTheFolder) {
     return store.Put("log/hint", std::string("new"), kNever).ok() ? 0 : 1;
   });
   ASSERT_EQ(run.exit_status, 0);
-  EXPECT_THAT(Story(run, root), testing::ElementsAre("mkdir .headrace-tmp", "write TMP", "fsync TMP", "fsync ROOT", "rename TMP log/hint", "fsync log",
-                                                     "rmdir .headrace-tmp"));
+  EXPECT_THAT(Story(run, root), testing::ElementsAre("mkdir .headrace-tmp", "write TMP", "fsync TMP", "fsync ROOT",
+                                                     "rename TMP log/hint", "fsync log", "rmdir .headrace-tmp"));
 }
 
 TEST(Order, ADeleteIsSyncedToo) {

@@ -30,7 +30,9 @@ struct Board {
 };
 
 std::string KeyOf(int key) { return Cat("race/", key % 7, "/", key); }
-std::string BodyOf(int runner, int key) { return Cat("runner ", runner, " key ", key, " ", std::string(5000 + runner % 100, static_cast<char>('a' + runner % 26))); }
+std::string BodyOf(int runner, int key) {
+  return Cat("runner ", runner, " key ", key, " ", std::string(5000 + runner % 100, static_cast<char>('a' + runner % 26)));
+}
 
 // A process that creates key after key until somebody kills it or none is left.
 pid_t StartRunner(const std::string& root, Board& board, int runner) {
@@ -98,7 +100,8 @@ TEST(Race, ProcessesThatAreKilledLeaveOneWinnerForEachKey) {
     // Whoever it was, it is one body from end to end.
     int writer = std::atoi(text.c_str() + std::string_view("runner ").size());
     EXPECT_EQ(text, BodyOf(writer, key));
-    EXPECT_TRUE(board.winners[key] == 0 || board.winner[key] == writer) << KeyOf(key) << " holds the bytes of one who did not win";
+    EXPECT_TRUE(board.winners[key] == 0 || board.winner[key] == writer)
+        << KeyOf(key) << " holds the bytes of one who did not win";
   }
   EXPECT_GT(known, 0) << "some winners must have lived to tell";
   auto listed = ListAll(store, "", kNever);

@@ -23,7 +23,8 @@ class ScratchFolder {
   std::string Below(const std::string& name) const { return (path_ / name).string(); }
 
  private:
-  const std::filesystem::path path_ = std::filesystem::temp_directory_path() / Cat("headrace-crash-", Random::FromEntropy().Hex(16));
+  const std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / Cat("headrace-crash-", Random::FromEntropy().Hex(16));
 };
 
 }  // namespace headrace

@@ -52,40 +52,27 @@ class Tracee {
     const auto& args = about.entry.args;
     auto at = [&](int folder, int name) { return Path(static_cast<int>(args[folder]), args[name]); };
     switch (about.entry.nr) {
-      case SYS_openat:
-        return {.name = "open", .path = at(0, 1), .target = {}};
+      case SYS_openat: return {.name = "open", .path = at(0, 1), .target = {}};
       case SYS_write:
-      case SYS_writev:
-        return {.name = "write", .path = Open(args[0]), .target = {}};
-      case SYS_fsync:
-        return {.name = "fsync", .path = Open(args[0]), .target = {}};
-      case SYS_linkat:
-        return {.name = "link", .path = at(0, 1), .target = at(2, 3)};
+      case SYS_writev: return {.name = "write", .path = Open(args[0]), .target = {}};
+      case SYS_fsync: return {.name = "fsync", .path = Open(args[0]), .target = {}};
+      case SYS_linkat: return {.name = "link", .path = at(0, 1), .target = at(2, 3)};
       case SYS_renameat2:
 #ifdef SYS_renameat
       case SYS_renameat:
 #endif
         return {.name = "rename", .path = at(0, 1), .target = at(2, 3)};
-      case SYS_unlinkat:
-        return {.name = (args[2] & AT_REMOVEDIR) ? "rmdir" : "unlink", .path = at(0, 1), .target = {}};
-      case SYS_mkdirat:
-        return {.name = "mkdir", .path = at(0, 1), .target = {}};
+      case SYS_unlinkat: return {.name = (args[2] & AT_REMOVEDIR) ? "rmdir" : "unlink", .path = at(0, 1), .target = {}};
+      case SYS_mkdirat: return {.name = "mkdir", .path = at(0, 1), .target = {}};
 #ifdef SYS_unlink  // only older machines have those without a folder
-      case SYS_open:
-        return {.name = "open", .path = Path(AT_FDCWD, args[0]), .target = {}};
-      case SYS_link:
-        return {.name = "link", .path = Path(AT_FDCWD, args[0]), .target = Path(AT_FDCWD, args[1])};
-      case SYS_rename:
-        return {.name = "rename", .path = Path(AT_FDCWD, args[0]), .target = Path(AT_FDCWD, args[1])};
-      case SYS_unlink:
-        return {.name = "unlink", .path = Path(AT_FDCWD, args[0]), .target = {}};
-      case SYS_mkdir:
-        return {.name = "mkdir", .path = Path(AT_FDCWD, args[0]), .target = {}};
-      case SYS_rmdir:
-        return {.name = "rmdir", .path = Path(AT_FDCWD, args[0]), .target = {}};
+      case SYS_open: return {.name = "open", .path = Path(AT_FDCWD, args[0]), .target = {}};
+      case SYS_link: return {.name = "link", .path = Path(AT_FDCWD, args[0]), .target = Path(AT_FDCWD, args[1])};
+      case SYS_rename: return {.name = "rename", .path = Path(AT_FDCWD, args[0]), .target = Path(AT_FDCWD, args[1])};
+      case SYS_unlink: return {.name = "unlink", .path = Path(AT_FDCWD, args[0]), .target = {}};
+      case SYS_mkdir: return {.name = "mkdir", .path = Path(AT_FDCWD, args[0]), .target = {}};
+      case SYS_rmdir: return {.name = "rmdir", .path = Path(AT_FDCWD, args[0]), .target = {}};
 #endif
-      default:
-        return {.name = "other", .path = {}, .target = {}};
+      default: return {.name = "other", .path = {}, .target = {}};
     }
   }
 
@@ -122,7 +109,8 @@ TracedRun RunTraced(const std::function<int()>& body, size_t kill_at) {
   }
   int status = 0;
   if (::waitpid(run.process, &status, 0) != run.process || !WIFSTOPPED(status)) Abort("the child could not be traced (ptrace)");
-  if (::ptrace(PTRACE_SETOPTIONS, run.process, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0) Abort("PTRACE_SETOPTIONS");
+  if (::ptrace(PTRACE_SETOPTIONS, run.process, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0)
+    Abort("PTRACE_SETOPTIONS");
 
   const Tracee tracee(run.process);
   TracedCall current;

@@ -18,8 +18,12 @@ from calls import Bucket, Headrace, Json
 COLUMNS = "tokens:int32,mask:bool,text:bytes,ids:ragged:int64"
 
 
-def create(headrace: Headrace, stream: str | Path, *words: str, columns: str = "x:int64", env: dict[str, str] | None = None) -> str:
-    done = headrace("create", stream, "--columns", columns, "--no-probe", "--json", *(words or ("--lanes", "1", "--strands", "1")), env=env)
+def create(
+    headrace: Headrace, stream: str | Path, *words: str, columns: str = "x:int64", env: dict[str, str] | None = None
+) -> str:
+    done = headrace(
+        "create", stream, "--columns", columns, "--no-probe", "--json", *(words or ("--lanes", "1", "--strands", "1")), env=env
+    )
     assert done.status == 0, done.err
     return done.json["uuid"]
 
@@ -64,7 +68,12 @@ def test_a_step_of_every_kind_of_column_comes_back(headrace: Headrace, tmp_path:
     stream = tmp_path / "s"
     create(headrace, stream, "--lanes", "2", "--strands", "2", "--order", "arrival", columns=COLUMNS)
     step = {"tokens": [[1, 2, 3], [4, 5, -6]], "mask": [True, False], "text": ["grüße", ""], "ids": [[7, 8], []]}
-    assert append(headrace, stream, lines(tmp_path / "a.jsonl", [step])) == {"appended": 1, "skipped": 0, "first_step": 0, "steps": 1}
+    assert append(headrace, stream, lines(tmp_path / "a.jsonl", [step])) == {
+        "appended": 1,
+        "skipped": 0,
+        "first_step": 0,
+        "steps": 1,
+    }
     shown = headrace("cat", stream, "--step", "0", "--json").json
     first, second = (lane["columns"] for lane in shown["lanes"])
     assert (first["tokens"]["shape"], first["tokens"]["values"]) == ([1, 3], [1, 2, 3])
@@ -143,7 +152,14 @@ def test_bad_files_are_refused(headrace: Headrace, tmp_path: Path) -> None:
     stream = tmp_path / "s"
     create(headrace, stream)
     np.savez_compressed(tmp_path / "packed.npz", x=np.arange(3))
-    fails(headrace, "append", stream, tmp_path / "packed.npz", code="Unsupported", says="numpy.savez instead of numpy.savez_compressed")
+    fails(
+        headrace,
+        "append",
+        stream,
+        tmp_path / "packed.npz",
+        code="Unsupported",
+        says="numpy.savez instead of numpy.savez_compressed",
+    )
     np.savez(tmp_path / "whole.npz", x=np.arange(300))
     whole = (tmp_path / "whole.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[:-10])
@@ -216,7 +232,16 @@ def test_inspect_has_the_promised_keys(headrace: Headrace, tmp_path: Path) -> No
     append(headrace, stream, lines(tmp_path / "a.jsonl", [{"x": list(range(400))}]), "--strand", "1", "--zstd")
     assert headrace("pin", stream, "ckpt", "--step", "1").status == 0
     shown = headrace("inspect", stream, "--json").json
-    expected = {"uuid": uuid, "steps": 1, "trim": 0, "lanes": 2, "strands": 3, "order": "arrival", "sealed": False, "mixtures": []}
+    expected = {
+        "uuid": uuid,
+        "steps": 1,
+        "trim": 0,
+        "lanes": 2,
+        "strands": 3,
+        "order": "arrival",
+        "sealed": False,
+        "mixtures": [],
+    }
     assert {key: shown[key] for key in expected} == expected
     assert shown["bytes"] == an_object(stream, "data").stat().st_size
     assert shown["manifest_bytes"] == an_object(stream, "log").stat().st_size

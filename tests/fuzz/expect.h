@@ -5,10 +5,10 @@
 #include <cstdlib>
 
 // Ends the program, which makes libFuzzer keep the input that did it.
-#define HR_EXPECT(condition)                                                               \
-  do {                                                                                     \
-    if (!(condition)) {                                                                    \
+#define HR_EXPECT(condition)                                                                   \
+  do {                                                                                         \
+    if (!(condition)) {                                                                        \
       std::fprintf(stderr, "%s:%d: this does not hold: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                        \
-    }                                                                                      \
+      std::abort();                                                                            \
+    }                                                                                          \
   } while (false)

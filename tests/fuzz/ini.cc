@@ -1,8 +1,9 @@
 // The shared files of the AWS tools, damaged in every way: understood, or refused with the line.
 
+#include "store/s3/ini.h"
+
 #include <string_view>
 
-#include "store/s3/ini.h"
 #include "tests/fuzz/expect.h"
 
 using namespace headrace;

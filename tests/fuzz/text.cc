@@ -1,9 +1,10 @@
 // Escapes of URIs: what is encoded decodes to itself, and decoding never makes more than it was given.
 
+#include "base/text.h"
+
 #include <string>
 #include <string_view>
 
-#include "base/text.h"
 #include "tests/fuzz/expect.h"
 
 using namespace headrace;

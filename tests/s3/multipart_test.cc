@@ -31,7 +31,8 @@ std::vector<Server> FindServers() {
     if (endpoint != nullptr && *endpoint != '\0') {
       found.push_back({name, endpoint});
     } else {
-      std::cerr << Cat("LEFT OUT: ", name, " (", variable, " is not set; `python tests/servers.py -- COMMAND` starts and names the servers)\n");
+      std::cerr << Cat("LEFT OUT: ", name, " (", variable,
+                       " is not set; `python tests/servers.py -- COMMAND` starts and names the servers)\n");
     }
   }
   return found;
@@ -63,8 +64,9 @@ Body Noise(size_t size, uint64_t seed) {
 class Multipart : public ::testing::TestWithParam<Server> {
  protected:
   void SetUp() override {
-    auto opened = OpenStore(Cat("s3://headrace-test/", Random::FromEntropy().Hex(16), "?endpoint=", PercentEncode(GetParam().endpoint)),
-                            {{"multipart_threshold", Cat(kPart)}, {"part_size", Cat(kPart)}});
+    auto opened =
+        OpenStore(Cat("s3://headrace-test/", Random::FromEntropy().Hex(16), "?endpoint=", PercentEncode(GetParam().endpoint)),
+                  {{"multipart_threshold", Cat(kPart)}, {"part_size", Cat(kPart)}});
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     store = *opened;
   }
@@ -118,7 +120,8 @@ TEST_P(Multipart, PutReplaces) {
 }
 
 TEST_P(Multipart, OneOfManyCreatorsWins) {
-  if (GetParam().name == "moto") GTEST_SKIP() << "moto looks whether the key is free and completes the upload in two steps: several creators win";
+  if (GetParam().name == "moto")
+    GTEST_SKIP() << "moto looks whether the key is free and completes the upload in two steps: several creators win";
   constexpr int kCreators = 6, kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
     std::string key = Cat("race/", round);
@@ -127,7 +130,8 @@ TEST_P(Multipart, OneOfManyCreatorsWins) {
     std::vector<Result<PutOutcome>> outcomes(kCreators, Result<PutOutcome>(Status(Code::kInternal, "did not run")));
     {
       std::vector<std::jthread> creators;
-      for (int i = 0; i < kCreators; ++i) creators.emplace_back([&, i] { outcomes[i] = store->PutIfAbsent(key, bodies[i], Soon()); });
+      for (int i = 0; i < kCreators; ++i)
+        creators.emplace_back([&, i] { outcomes[i] = store->PutIfAbsent(key, bodies[i], Soon()); });
     }
     int winner = -1, created = 0;
     for (int i = 0; i < kCreators; ++i) {

@@ -58,12 +58,14 @@ void History::CheckStep(const Manifest& before, const Manifest& after, const std
     if (b < a) Violate(Cat(what, " went back from ", a, " to ", b, " in manifest ", after.number));
   };
   if (after.number != before.number + 1) Violate(Cat("manifest ", after.number, " follows ", before.number));
-  if (after.previous != Manifest::Hash(before_encoded)) Violate(Cat("manifest ", after.number, " does not continue the one before"));
+  if (after.previous != Manifest::Hash(before_encoded))
+    Violate(Cat("manifest ", after.number, " does not continue the one before"));
   if (after.uuid != info_.uuid) Violate("another stream's manifest");
   monotone("the frontier", before.frontier_step, after.frontier_step);
   monotone("the trim point", before.trim_step, after.trim_step);
   monotone("the number of decisions", before.decisions, after.decisions);
-  if (before.finished && (after.frontier_step != before.frontier_step || !after.finished)) Violate("the stream changed after its seal");
+  if (before.finished && (after.frontier_step != before.frontier_step || !after.finished))
+    Violate("the stream changed after its seal");
   for (size_t v = 0; v < after.strands.size(); ++v) {
     monotone("an epoch", before.strands[v].epoch, after.strands[v].epoch);
     monotone("a sequence number", before.strands[v].next_seq, after.strands[v].next_seq);
@@ -129,7 +131,8 @@ void History::CheckVisible(const Manifest& after) {
     if (!is_new && known->second != entry.first_step) Violate(Cat("block ", entry.block, " moved to step ", entry.first_step));
     blocks_[entry.block].first_step = entry.first_step;
   }
-  if (step != after.frontier_step) Violate(Cat("the frontier of manifest ", after.number, " is at ", after.frontier_step, ", not ", step));
+  if (step != after.frontier_step)
+    Violate(Cat("the frontier of manifest ", after.number, " is at ", after.frontier_step, ", not ", step));
 }
 
 void History::CheckReferences(const Manifest& before, const Manifest& after) {
@@ -144,7 +147,8 @@ void History::CheckReferences(const Manifest& before, const Manifest& after) {
       }
       for (const Entry& entry : *entries) {
         auto known = blocks_.find(entry.block);
-        if (known == blocks_.end() || known->second != entry) Violate(Cat(ref.Key(), " has a wrong entry for block ", entry.block));
+        if (known == blocks_.end() || known->second != entry)
+          Violate(Cat(ref.Key(), " has a wrong entry for block ", entry.block));
       }
     }
   }
@@ -196,7 +200,8 @@ void History::OnDeleteChunk(const ChunkName& name) {
   auto block = block_of_.find(name);
   if (block == block_of_.end()) return;  // an orphan; if somebody refers to it later, that is noticed then
   if (block->second >= now.trim_block) {
-    Violate(Cat(name.Key(), " was deleted, but holds block ", block->second, ", and the stream begins at block ", now.trim_block));
+    Violate(
+        Cat(name.Key(), " was deleted, but holds block ", block->second, ", and the stream begins at block ", now.trim_block));
   }
   auto later = std::find_if(std::next(blocks_.find(block->second)), blocks_.end(), [&](const auto& other) {
     return other.first < now.trim_block && other.second.name.strand == name.strand;
@@ -223,7 +228,8 @@ void History::CheckAtRest() {
     if (block_of_.contains(name)) Violate(Cat("chunk ", name.Key(), " was reported as refused, but is in the stream"));
   }
   if (decided_ > newest().decisions) Violate(Cat("decision ", decided_, " was acknowledged, but is not in the stream"));
-  if (!newest().finished) Violate(Cat("no progress: after the faults stopped the stream is at step ", newest().frontier_step, " and not sealed"));
+  if (!newest().finished)
+    Violate(Cat("no progress: after the faults stopped the stream is at step ", newest().frontier_step, " and not sealed"));
 
   auto listed = [&](const std::string& prefix) { return *ListAll(*truth_, prefix, {}); };
   for (const ListEntry& entry : listed("pending/")) Violate(Cat("the intent ", entry.key, " was left behind"));

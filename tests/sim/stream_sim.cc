@@ -27,12 +27,14 @@ struct NamedRule {
 #define STREAM_RULE(rule) {#rule, Rules::Without(StreamRule::rule)}
 const std::vector<NamedRule>& AllRules() {
   static const std::vector<NamedRule> rules = {
-      LOG_RULE(kLookUpTheOutcome),        LOG_RULE(kCheckMarkerOnRead),     LOG_RULE(kCheckMarkerOnWrite),  LOG_RULE(kImmutableMarkers),
-      LOG_RULE(kMarkerBeforeDelete),      STREAM_RULE(kCheckUuid),          STREAM_RULE(kCheckEpoch),       STREAM_RULE(kCheckPrev),
-      STREAM_RULE(kCheckMixture),         STREAM_RULE(kStepsByBlock),       STREAM_RULE(kParkByDistance),   STREAM_RULE(kValidateAtRebase),
-      STREAM_RULE(kAcknowledgeByName),    STREAM_RULE(kStaleIsUndecided),   STREAM_RULE(kResumeFromFooter), STREAM_RULE(kNeverAdopt),
-      STREAM_RULE(kDoubleTimeout),        STREAM_RULE(kTrimAtRebase),       STREAM_RULE(kKeepLastBeforeTrim), STREAM_RULE(kSweepOnlyBehind),
-      STREAM_RULE(kSweepSegmentsBehind),  STREAM_RULE(kDeleteIntents),      STREAM_RULE(kReserve),          STREAM_RULE(kSealAfterEnds),
+      LOG_RULE(kLookUpTheOutcome),      LOG_RULE(kCheckMarkerOnRead),   LOG_RULE(kCheckMarkerOnWrite),
+      LOG_RULE(kImmutableMarkers),      LOG_RULE(kMarkerBeforeDelete),  STREAM_RULE(kCheckUuid),
+      STREAM_RULE(kCheckEpoch),         STREAM_RULE(kCheckPrev),        STREAM_RULE(kCheckMixture),
+      STREAM_RULE(kStepsByBlock),       STREAM_RULE(kParkByDistance),   STREAM_RULE(kValidateAtRebase),
+      STREAM_RULE(kAcknowledgeByName),  STREAM_RULE(kStaleIsUndecided), STREAM_RULE(kResumeFromFooter),
+      STREAM_RULE(kNeverAdopt),         STREAM_RULE(kDoubleTimeout),    STREAM_RULE(kTrimAtRebase),
+      STREAM_RULE(kKeepLastBeforeTrim), STREAM_RULE(kSweepOnlyBehind),  STREAM_RULE(kSweepSegmentsBehind),
+      STREAM_RULE(kDeleteIntents),      STREAM_RULE(kReserve),          STREAM_RULE(kSealAfterEnds),
   };
   return rules;
 }
@@ -40,8 +42,8 @@ const std::vector<NamedRule>& AllRules() {
 bool RunOne(uint64_t seed, const Rules& rules, bool talk, const std::string& how) {
   Outcome outcome = World(seed, rules).Run();
   if (talk) {
-    std::printf("seed %lu: %lu steps, %lu manifests, %lu deaths, %lu faults, %lu slots brought back, fingerprint %016lx\n", seed, outcome.steps,
-                outcome.manifests, outcome.deaths, outcome.faults, outcome.zombies, outcome.fingerprint);
+    std::printf("seed %lu: %lu steps, %lu manifests, %lu deaths, %lu faults, %lu slots brought back, fingerprint %016lx\n", seed,
+                outcome.steps, outcome.manifests, outcome.deaths, outcome.faults, outcome.zombies, outcome.fingerprint);
   }
   if (!outcome.violations.empty() && !how.empty()) {
     std::printf("FAILED  replay: stream_sim --seed %lu%s\n", seed, how == "-" ? "" : how.c_str());

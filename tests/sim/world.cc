@@ -47,7 +47,8 @@ Scenario Scenario::FromSeed(uint64_t seed) {
   s.info.slots_per_marker = static_cast<uint32_t>(2 + 2 * random.Below(3));
   s.info.segment_entries = static_cast<uint32_t>(4 + random.Below(5));
   s.info.columns = {{"sample", Dtype::kU8, Column::kArray}};
-  for (uint32_t v = 0; v < s.info.strands; ++v) s.samples.push_back(s.info.lanes * (5 + random.Below(40)) + random.Below(s.info.lanes));
+  for (uint32_t v = 0; v < s.info.strands; ++v)
+    s.samples.push_back(s.info.lanes * (5 + random.Below(40)) + random.Below(s.info.lanes));
   s.producers = static_cast<int>(1 + random.Below(4));
   s.capacity = static_cast<int>(1 + random.Below(3));
   s.readers = static_cast<int>(1 + random.Below(2));
@@ -99,7 +100,8 @@ class World::ProcessStore final : public StoreDecorator {
     if (simulation.Unwinding()) return Status(Code::kCancelled, "this process is dead");
     bool war = !world_.Peace();
     if (war && random_.Chance(world_.scenario_.stall)) {
-      simulation.SleepFor(Duration(static_cast<int64_t>(random_.Uniform() * static_cast<double>(world_.scenario_.longest_stall.count()))));
+      simulation.SleepFor(
+          Duration(static_cast<int64_t>(random_.Uniform() * static_cast<double>(world_.scenario_.longest_stall.count()))));
     }
     bool dies = war && random_.Chance(world_.scenario_.death);
     bool before = random_.Chance(0.5);
@@ -124,7 +126,9 @@ World::World(uint64_t seed, Rules rules)
   auto slow = std::make_shared<SlowStore>(history_, SlowOptions{}, simulation_, Random(seed).Fork("slow"));
   // A request that is on its way outlives the process that sent it.
   FaultPlan plan = FaultPlan::Trouble(scenario_.trouble);
-  plan.rules.insert(plan.rules.begin(), {.fault = Fault::LandLate(seconds(2), seconds(40)), .op = StoreOp::kPut, .key_prefix = "gc/", .probability = 0.3});
+  plan.rules.insert(
+      plan.rules.begin(),
+      {.fault = Fault::LandLate(seconds(2), seconds(40)), .op = StoreOp::kPut, .key_prefix = "gc/", .probability = 0.3});
   faulty_ = std::make_shared<FaultyStore>(slow, plan, simulation_, Random(seed).Fork("faults"),
                                           [this](std::function<void()> late) { simulation_.Start("late", std::move(late)); });
   RetryOptions retries;
@@ -133,9 +137,13 @@ World::World(uint64_t seed, Rules rules)
   store_ = std::make_shared<RetryingStore>(faulty_, retries, simulation_, Random(seed).Fork("retries"));
 }
 
-Deadline World::Soon() { return Deadline::After(simulation_, seconds(Peace() ? 60 : 1 + static_cast<int64_t>(chance_.Below(40)))); }
+Deadline World::Soon() {
+  return Deadline::After(simulation_, seconds(Peace() ? 60 : 1 + static_cast<int64_t>(chance_.Below(40))));
+}
 
-void World::Nap(Duration longest) { simulation_.SleepFor(Duration(static_cast<int64_t>(chance_.Uniform() * static_cast<double>(longest.count())))); }
+void World::Nap(Duration longest) {
+  simulation_.SleepFor(Duration(static_cast<int64_t>(chance_.Uniform() * static_cast<double>(longest.count()))));
+}
 
 void World::StartActor(const std::string& role, std::function<void(StreamContext)> life) {
   // Restarted, as an orchestrator does, until the stream is done.
@@ -192,20 +200,23 @@ Outcome World::Run() {
       auto block = reader.ReadBlock(step, 0, info.lanes, {});
       if (!block.ok()) return history_->Violate(Cat("the last reader failed: ", block.status().ToString()));
       for (uint32_t i = 0; i < block->entry.steps; ++i) {
-        for (uint32_t lane = 0; lane < info.lanes; ++lane) history_->Read(block->entry.first_step + i, lane, block->cells[i][lane]);
+        for (uint32_t lane = 0; lane < info.lanes; ++lane)
+          history_->Read(block->entry.first_step + i, lane, block->cells[i][lane]);
       }
       step = block->entry.end_step();
     }
   });
   history_->CheckAtRest();
   CheckSamples();
-  return {history_->violations(), simulation_.fingerprint(), history_->newest().frontier_step, history_->newest().number,
-          deaths_, history_->zombies(), faulty_->struck()};
+  return {history_->violations(), simulation_.fingerprint(), history_->newest().frontier_step, history_->newest().number, deaths_,
+          history_->zombies(),    faulty_->struck()};
 }
 
 void World::Supervise() {
-  for (int i = 0; i < scenario_.producers; ++i) StartActor(Cat("producer", i, "-"), [this](StreamContext context) { Produce(std::move(context)); });
-  for (int i = 0; i < scenario_.readers; ++i) StartActor(Cat("reader", i, "-"), [this](StreamContext context) { Follow(std::move(context)); });
+  for (int i = 0; i < scenario_.producers; ++i)
+    StartActor(Cat("producer", i, "-"), [this](StreamContext context) { Produce(std::move(context)); });
+  for (int i = 0; i < scenario_.readers; ++i)
+    StartActor(Cat("reader", i, "-"), [this](StreamContext context) { Follow(std::move(context)); });
   for (int i = 0; i < scenario_.collectors; ++i) {
     StartActor(Cat("collector", i, "-"), [this](StreamContext context) { CollectGarbage(std::move(context)); });
   }
@@ -304,7 +315,8 @@ void World::TryFinish(const std::shared_ptr<StreamLog>& log) {
   for (uint16_t v = 0; v < info.strands; ++v) {
     uint64_t index = 0;
     if (std::optional<ChunkName> last = manifest.LastChunk(v)) {
-      auto footer = log->store().Get(last->Key(), GetOptions{.range = ByteRange::Last(manifest.strands[v].last_footer_bytes)}, Soon());
+      auto footer =
+          log->store().Get(last->Key(), GetOptions{.range = ByteRange::Last(manifest.strands[v].last_footer_bytes)}, Soon());
       if (!footer.ok() || !*footer) return;
       auto state = DecodeFooter((**footer).bytes, info.uuid, *last, last->Key());
       if (!state.ok()) return history_->Violate(state.status().ToString());
@@ -315,7 +327,8 @@ void World::TryFinish(const std::shared_ptr<StreamLog>& log) {
   ChunkBuilder chunk(info, {});
   for (size_t at = 0; at < rest.size(); at += info.lanes) {
     std::vector<Body> cells;
-    for (uint32_t lane = 0; lane < info.lanes; ++lane) cells.push_back(Cell(info, at + lane < rest.size() ? rest[at + lane] : "padding"));
+    for (uint32_t lane = 0; lane < info.lanes; ++lane)
+      cells.push_back(Cell(info, at + lane < rest.size() ? rest[at + lane] : "padding"));
     (void)chunk.AddStep(std::move(cells));
   }
   bool has_steps = chunk.steps() > 0;
@@ -350,13 +363,16 @@ void World::Follow(StreamContext context) {
     auto block = reader.ReadBlock(step, first, end, Soon());
     if (block.code() == Code::kTrimmed) {
       step = std::max(step + 1, (*log)->known()->manifest.trim_step);
-      if ((*log)->known()->manifest.trim_step == 0) history_->Violate("a reader was told that step 0 and on was trimmed, and nothing was");
+      if ((*log)->known()->manifest.trim_step == 0)
+        history_->Violate("a reader was told that step 0 and on was trimmed, and nothing was");
       continue;
     }
-    if (block.code() == Code::kCorrupt || block.code() == Code::kNotFound) history_->Violate(Cat("a reader failed: ", block.status().ToString()));
+    if (block.code() == Code::kCorrupt || block.code() == Code::kNotFound)
+      history_->Violate(Cat("a reader failed: ", block.status().ToString()));
     if (!block.ok()) return;
     for (uint64_t i = step - block->entry.first_step; i < block->entry.steps; ++i) {
-      for (uint32_t lane = first; lane < end; ++lane) history_->Read(block->entry.first_step + i, lane, block->cells[i][lane - first]);
+      for (uint32_t lane = first; lane < end; ++lane)
+        history_->Read(block->entry.first_step + i, lane, block->cells[i][lane - first]);
     }
     step = block->entry.end_step();
     if (sleepy) Nap(seconds(20));
@@ -368,7 +384,8 @@ void World::CollectGarbage(StreamContext context) {
   if (!log.ok()) return;
   Collector collector(*log);
   while (!stopping_) {
-    auto collected = collector.Collect({.grace = scenario_.grace, .keep_manifests = 1}, Deadline::After(simulation_, seconds(300)));
+    auto collected =
+        collector.Collect({.grace = scenario_.grace, .keep_manifests = 1}, Deadline::After(simulation_, seconds(300)));
     history_->Saw((*log)->known()->manifest, (*log)->known()->encoded);
     if (collected.code() == Code::kCorrupt) history_->Violate(Cat("a collector failed: ", collected.status().ToString()));
     if (!collected.ok() || (*log)->known()->manifest.finished) return;
@@ -458,7 +475,8 @@ void World::Flood(StreamContext context) {
     Status pinned = (*log)->Commit(PinEdit{{Cat("flood-", i), manifest.frontier_step, 0, 20}, ""}, Soon()).status();
     if (pinned.code() == Code::kFull) {
       Status unpinned = (*log)->Commit(UnpinEdit{Cat("flood-", i - 1)}, Deadline::After(simulation_, seconds(600))).status();
-      if (!unpinned.ok() && unpinned.code() != Code::kNotFound && Peace()) history_->Violate(Cat("a full table cannot be unpinned: ", unpinned.ToString()));
+      if (!unpinned.ok() && unpinned.code() != Code::kNotFound && Peace())
+        history_->Violate(Cat("a full table cannot be unpinned: ", unpinned.ToString()));
       return;
     }
     if (!pinned.ok() && pinned.code() != Code::kTrimmed) return;

@@ -29,14 +29,14 @@ struct Scenario {
   int trainers = 1;
   bool decider = false;
   bool stranger = false;
-  bool flood = false;      // more pins than fit
-  double trouble = 0;      // probability of a fault in a request
-  double death = 0;        // of a process at a request
-  double stall = 0;        // of a process at a request
+  bool flood = false;  // more pins than fit
+  double trouble = 0;  // probability of a fault in a request
+  double death = 0;  // of a process at a request
+  double stall = 0;  // of a process at a request
   Duration longest_stall{};
   Duration shortest_build{}, longest_build{};
   Duration grace{};
-  Duration war{};          // how long things go wrong
+  Duration war{};  // how long things go wrong
   Discipline discipline = Discipline::kCombine;
 
   static Scenario FromSeed(uint64_t seed);

@@ -76,7 +76,8 @@ TEST_F(FolderFailureTest, EveryRefusalSaysWhatToDo) {
       Heal();
       Status status = outcome.ok() ? outcome->reason : outcome.status();
       // A link that failed without a clear refusal is in doubt.
-      EXPECT_EQ(outcome.ok(), std::string(call) == "link" && expected.code == Code::kUnavailable) << call << ": " << status.ToString();
+      EXPECT_EQ(outcome.ok(), std::string(call) == "link" && expected.code == Code::kUnavailable)
+          << call << ": " << status.ToString();
       EXPECT_EQ(status.code(), expected.code) << call << ": " << status.ToString();
       EXPECT_THAT(status.message(), HasSubstr(expected.advice)) << call;
       EXPECT_THAT(status.message(), HasSubstr(Cat("cannot create file://", root_.string(), "/new/a: "))) << call;
@@ -210,7 +211,8 @@ TEST_F(FolderFailureTest, WhicheverCallFailsTheAnswerIsTrue) {
         auto outcome = store.PutIfAbsent("a/b", std::string("mine"), kNever);
         Heal();
         reached = !failed.empty();
-        std::string what = Cat(failed, " (call ", victim, ") failed with ", error, after_effect ? " after" : " before", " its effect");
+        std::string what =
+            Cat(failed, " (call ", victim, ") failed with ", error, after_effect ? " after" : " before", " its effect");
         std::string content = Content("a/b");
         if (!outcome.ok()) {
           EXPECT_EQ(content, "(absent)") << what << ": " << outcome.status().ToString();

@@ -17,7 +17,9 @@ constexpr unsigned long kZfsMagic = 0x2FC12FC1;
 
 }  // namespace
 
-int FolderSyscalls::Open(const std::string& path, int flags, mode_t mode) { return ::open(path.c_str(), flags | O_CLOEXEC, mode); }
+int FolderSyscalls::Open(const std::string& path, int flags, mode_t mode) {
+  return ::open(path.c_str(), flags | O_CLOEXEC, mode);
+}
 ssize_t FolderSyscalls::Writev(int file, const iovec* pieces, int count) { return ::writev(file, pieces, count); }
 ssize_t FolderSyscalls::Pread(int file, void* into, size_t size, off_t offset) { return ::pread(file, into, size, offset); }
 int FolderSyscalls::Fsync(int file) { return ::fsync(file); }
@@ -35,8 +37,8 @@ int FolderSyscalls::Mkdir(const std::string& path, mode_t mode) { return ::mkdir
 int FolderSyscalls::Rmdir(const std::string& path) { return ::rmdir(path.c_str()); }
 
 bool FolderSyscalls::IsLocal(const std::string& path) {
-  static constexpr std::array<unsigned long, 7> kLocal = {EXT4_SUPER_MAGIC, kXfsMagic,        BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
-                                                          TMPFS_MAGIC,      kZfsMagic,        OVERLAYFS_SUPER_MAGIC};
+  static constexpr std::array<unsigned long, 7> kLocal = {EXT4_SUPER_MAGIC, kXfsMagic, BTRFS_SUPER_MAGIC,    F2FS_SUPER_MAGIC,
+                                                          TMPFS_MAGIC,      kZfsMagic, OVERLAYFS_SUPER_MAGIC};
   struct statfs about;
   if (::statfs(path.c_str(), &about) != 0) return false;
   // f_type is signed on some machines, and the numbers are 32 bits.

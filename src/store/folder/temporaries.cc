@@ -43,7 +43,8 @@ Temporaries::Temporaries(FolderSyscalls& syscalls, const std::string& root)
 
 std::string Temporaries::NextPath() {
   // The pid is asked for each time: after a fork, two processes share the nonce and the count.
-  return Cat(folder_, "/", boot_, "-", namespace_, "-", ::getpid(), "-", nonce_, "-", next_.fetch_add(1, std::memory_order_relaxed));
+  return Cat(folder_, "/", boot_, "-", namespace_, "-", ::getpid(), "-", nonce_, "-",
+             next_.fetch_add(1, std::memory_order_relaxed));
 }
 
 bool Temporaries::OwnerIsGone(const std::string& name) {

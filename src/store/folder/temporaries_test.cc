@@ -24,7 +24,9 @@ class TemporariesTest : public testing::Test {
   ~TemporariesTest() override { fs::remove_all(root_); }
 
   // {boot, pid namespace, pid, nonce, count} of a name that this process would use.
-  std::vector<std::string> OwnWords() { return Split(fs::path(Temporaries(syscalls_, root_).NextPath()).filename().string(), '-'); }
+  std::vector<std::string> OwnWords() {
+    return Split(fs::path(Temporaries(syscalls_, root_).NextPath()).filename().string(), '-');
+  }
   std::string Leave(const std::vector<std::string>& words) {
     std::string name;
     for (const std::string& word : words) name += Cat(name.empty() ? "" : "-", word);

@@ -22,18 +22,24 @@ constexpr std::string_view kBehindAll = "\xFF";
 
 // Names that `CheckKey` refuses are other people's files: they cannot be read through a store, so they are not in its lists either.
 bool CanBeInAKey(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." && !IsHiddenName(name) && IsUtf8(name) && std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+  return !name.empty() && name != "." && name != ".." && !IsHiddenName(name) && IsUtf8(name) &&
+         std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7F; });
 }
 
 class Walk {
  public:
   Walk(FolderSyscalls& syscalls, const std::string& root, const ListOptions& options, const std::function<Status()>& in_time)
-      : syscalls_(syscalls), root_(root), options_(options), behind_(std::max(options.start_after, options.page)), in_time_(in_time) {}
+      : syscalls_(syscalls),
+        root_(root),
+        options_(options),
+        behind_(std::max(options.start_after, options.page)),
+        in_time_(in_time) {}
 
   Result<ListPage> Run() {
     // Only the last folder of the prefix needs to be looked into; and not even that if no key can go through it.
     std::string top = options_.prefix.substr(0, options_.prefix.rfind('/') + 1);
-    if (top.empty() || std::ranges::all_of(Split(top.substr(0, top.size() - 1), '/'), CanBeInAKey)) HR_RETURN_IF_ERROR(Visit(top));
+    if (top.empty() || std::ranges::all_of(Split(top.substr(0, top.size() - 1), '/'), CanBeInAKey))
+      HR_RETURN_IF_ERROR(Visit(top));
     return std::move(page_);
   }
 
@@ -137,7 +143,9 @@ class Walk {
   // Deleted since its name was read, a link to nowhere, or a prefix that no key can have.
   static bool IsGone(int error) { return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG; }
 
-  Status Failure(const std::string& key, int error) const { return FolderFailure(Cat("cannot list file://", root_, "/", key), error); }
+  Status Failure(const std::string& key, int error) const {
+    return FolderFailure(Cat("cannot list file://", root_, "/", key), error);
+  }
 
   FolderSyscalls& syscalls_;
   const std::string& root_;

@@ -64,7 +64,8 @@ TEST_F(WalkTest, ListsAsTheStoreInMemoryDoes) {
     ListOptions options{.limit = 1 + random.Below(8)};
     if (random.Chance(0.5)) options.prefix = RandomKey(random).substr(0, 1 + random.Below(3));
     if (random.Chance(0.5)) options.start_after = RandomKey(random);
-    ASSERT_EQ(Pages(folder_, options), Pages(memory, options)) << "prefix " << options.prefix << ", after " << options.start_after << ", limit " << options.limit;
+    ASSERT_EQ(Pages(folder_, options), Pages(memory, options))
+        << "prefix " << options.prefix << ", after " << options.start_after << ", limit " << options.limit;
   }
 }
 
@@ -102,7 +103,8 @@ TEST_F(WalkTest, EmptyFoldersDoNotEndAList) {
 TEST_F(WalkTest, OutOfTimeIsSaidSo) {
   fs::create_directories(root_ / "a" / "b");
   int looks = 0;
-  auto page = WalkFolder(FolderSyscalls::Real(), root_.string(), {}, [&] { return ++looks < 2 ? Status::Ok() : Status(Code::kTimeout, "late"); });
+  auto page = WalkFolder(FolderSyscalls::Real(), root_.string(), {},
+                         [&] { return ++looks < 2 ? Status::Ok() : Status(Code::kTimeout, "late"); });
   EXPECT_EQ(page.code(), Code::kTimeout);
 }
 

@@ -18,7 +18,8 @@ namespace {
 
 class CurlEngine final : public HttpClient {
  public:
-  CurlEngine(CurlOptions options, std::vector<std::unique_ptr<CurlLoop>> loops) : options_(std::move(options)), loops_(std::move(loops)) {}
+  CurlEngine(CurlOptions options, std::vector<std::unique_ptr<CurlLoop>> loops)
+      : options_(std::move(options)), loops_(std::move(loops)) {}
 
   ~CurlEngine() override {
     if (getpid() == pid_) return;
@@ -35,11 +36,13 @@ class CurlEngine final : public HttpClient {
       return told.status = status;
     };
     if (getpid() != pid_) {
-      return fail(Status(Code::kUnsupported, Cat("cannot reach ", HostOf(request.url), ": this process was forked from one that had opened the store; "
+      return fail(Status(Code::kUnsupported, Cat("cannot reach ", HostOf(request.url),
+                                                 ": this process was forked from one that had opened the store; "
                                                  "open it anew in the child, or start children by spawn")),
                   false);
     }
-    if (Status time = deadline.Check(RealClock(), Cat(request.method, " at ", HostOf(request.url))); !time.ok()) return fail(time, false);
+    if (Status time = deadline.Check(RealClock(), Cat(request.method, " at ", HostOf(request.url))); !time.ok())
+      return fail(time, false);
 
     CurlTransfer transfer(request, options_);
     CurlLoop& loop = LeastBusy();
@@ -54,7 +57,9 @@ class CurlEngine final : public HttpClient {
 
  private:
   // Ties go to the first, so that light traffic stays on few connections.
-  CurlLoop& LeastBusy() { return **std::ranges::min_element(loops_, {}, [](const auto& loop) { return loop->load(); }); }
+  CurlLoop& LeastBusy() {
+    return **std::ranges::min_element(loops_, {}, [](const auto& loop) { return loop->load(); });
+  }
 
   // Ok when the transfer is done; else why there is no point in waiting longer.
   Status Await(CurlTransfer& transfer, const HttpRequest& request, const Deadline& deadline) {
@@ -71,7 +76,8 @@ class CurlEngine final : public HttpClient {
       if (int64_t last = transfer.last_activity(); last != 0) {
         Instant stalled = Instant(Duration(last)) + options_.stall_timeout;
         if (now >= stalled) {
-          return Status(Code::kUnavailable, Cat(what, ": no byte moved for ", FormatDuration(options_.stall_timeout), "; gave up on this connection"));
+          return Status(Code::kUnavailable, Cat(what, ": no byte moved for ", FormatDuration(options_.stall_timeout),
+                                                "; gave up on this connection"));
         }
         until = std::min(until, stalled);
       }
@@ -91,12 +97,14 @@ Result<std::shared_ptr<HttpClient>> MakeCurlEngine(const CurlOptions& options) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (ready != CURLE_OK) return Status(Code::kInternal, Cat("libcurl cannot be used: ", curl_easy_strerror(ready)));
   if (!options.ca_file.empty() && !std::ifstream(options.ca_file).good()) {
-    return Status(Code::kInvalidArgument, Cat("the certificates in ", options.ca_file, " cannot be read; check ca_file and AWS_CA_BUNDLE"));
+    return Status(Code::kInvalidArgument,
+                  Cat("the certificates in ", options.ca_file, " cannot be read; check ca_file and AWS_CA_BUNDLE"));
   }
   size_t threads = std::max<size_t>(1, options.event_threads);
   std::vector<std::unique_ptr<CurlLoop>> loops;
   for (size_t i = 0; i < threads; ++i) {
-    HR_ASSIGN_OR_RETURN(std::unique_ptr<CurlLoop> loop, CurlLoop::Start(options, std::max<size_t>(1, options.max_connections / threads)));
+    HR_ASSIGN_OR_RETURN(std::unique_ptr<CurlLoop> loop,
+                        CurlLoop::Start(options, std::max<size_t>(1, options.max_connections / threads)));
     loops.push_back(std::move(loop));
   }
   return std::shared_ptr<HttpClient>(std::make_shared<CurlEngine>(options, std::move(loops)));

@@ -168,8 +168,8 @@ TEST_P(CurlEngineLostAnswer, RequestOnADeadKeptConnectionIsNotSentAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CurlEngineLostAnswer,
-                         ::testing::Values(std::pair("GET", ""), std::pair("DELETE", ""), std::pair("PUT", ""), std::pair("PUT", "body"),
-                                           std::pair("POST", ""), std::pair("POST", "body")));
+                         ::testing::Values(std::pair("GET", ""), std::pair("DELETE", ""), std::pair("PUT", ""),
+                                           std::pair("PUT", "body"), std::pair("POST", ""), std::pair("POST", "body")));
 
 TEST(CurlEngine, ConnectionThatWasClosedWhileIdleIsReplaced) {
   ScriptedServer server([&](Connection& connection) {
@@ -191,7 +191,9 @@ TEST(CurlEngine, ConnectionThatWasClosedWhileIdleIsReplaced) {
 
 TEST(CurlEngine, NothingWasSentWhereNobodyListens) {
   std::string url;
-  { url = ScriptedServer(Answering("")).url(); }
+  {
+    url = ScriptedServer(Answering("")).url();
+  }
   HttpFailure failure;
   auto answer = Engine()->Do(Request("PUT", url, Body("b")), Soon(), &failure);
   EXPECT_EQ(answer.code(), Code::kUnavailable);
@@ -216,7 +218,8 @@ TEST(CurlEngine, NextAddressOfAHostIsTriedAtOnce) {
   CurlOptions options;
   options.resolve = {Cat("many.test:", port, ":127.0.0.9,127.0.0.8,127.0.0.7,127.0.0.1")};
   options.connect_timeout = std::chrono::seconds(20);
-  auto answer = Engine(options)->Do(Request("GET", Cat("http://many.test:", port, "/")), Deadline::After(RealClock(), std::chrono::seconds(5)));
+  auto answer = Engine(options)->Do(Request("GET", Cat("http://many.test:", port, "/")),
+                                    Deadline::After(RealClock(), std::chrono::seconds(5)));
   ASSERT_TRUE(answer.ok()) << answer.status().ToString();
   EXPECT_EQ(answer->body.AsText(), "x");
 }
@@ -268,7 +271,8 @@ TEST(CurlEngine, ResetInsideTheBodyIsAnError) {
 }
 
 TEST(CurlEngine, LongerAnswerThanFitsIsAnError) {
-  for (std::string head : {"Content-Length: 9\r\n\r\n123456789", "Transfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n0\r\n\r\n"}) {
+  for (std::string head :
+       {"Content-Length: 9\r\n\r\n123456789", "Transfer-Encoding: chunked\r\n\r\n9\r\n123456789\r\n0\r\n\r\n"}) {
     ScriptedServer server([&](Connection& connection) {
       connection.Read();
       connection.Send(Cat("HTTP/1.1 200 OK\r\n", head));

@@ -133,8 +133,8 @@ void CurlLoop::Run() {
         continue;
       }
       uint32_t seen = events[i].events;
-      Act(events[i].data.fd, (seen & (EPOLLIN | EPOLLHUP | EPOLLERR) ? CURL_CSELECT_IN : 0) | (seen & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-                                 (seen & EPOLLERR ? CURL_CSELECT_ERR : 0));
+      Act(events[i].data.fd, (seen & (EPOLLIN | EPOLLHUP | EPOLLERR) ? CURL_CSELECT_IN : 0) |
+                                 (seen & EPOLLOUT ? CURL_CSELECT_OUT : 0) | (seen & EPOLLERR ? CURL_CSELECT_ERR : 0));
     }
     if (timer_ != Instant::max() && RealClock().Now() >= timer_) {
       timer_ = Instant::max();

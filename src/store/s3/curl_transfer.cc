@@ -99,7 +99,8 @@ void CurlTransfer::Attach(CURL* easy) {
   set(CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(request_.connect_timeout.value_or(options_.connect_timeout)));
   set(CURLOPT_PROXY, IsLocalHost(HostOf(request_.url)) ? "" : nullptr);
   set(CURLOPT_ERRORBUFFER, words_.data());
-  for (CURLoption option : {CURLOPT_HEADERDATA, CURLOPT_WRITEDATA, CURLOPT_READDATA, CURLOPT_SEEKDATA, CURLOPT_PREREQDATA, CURLOPT_PRIVATE}) {
+  for (CURLoption option :
+       {CURLOPT_HEADERDATA, CURLOPT_WRITEDATA, CURLOPT_READDATA, CURLOPT_SEEKDATA, CURLOPT_PREREQDATA, CURLOPT_PRIVATE}) {
     set(option, static_cast<void*>(this));
   }
 }
@@ -192,7 +193,8 @@ bool CurlTransfer::TakeHeader(std::string_view line) {
     content_length_.reset();
     uint64_t status = 0;
     size_t space = line.find(' ');
-    if (space != std::string_view::npos && ParseNumber(line.substr(space + 1, 3), status)) response_.status = static_cast<int>(status);
+    if (space != std::string_view::npos && ParseNumber(line.substr(space + 1, 3), status))
+      response_.status = static_cast<int>(status);
     return true;
   }
   if (line.empty()) return response_.status < 200 || HeadersAreWhole();
@@ -218,7 +220,8 @@ bool CurlTransfer::HeadersAreWhole() {
   try {
     buffer_.emplace(size);
   } catch (const std::bad_alloc&) {
-    return Refuse(Code::kFull, Cat("no memory for an answer of ", FormatSize(static_cast<double>(size)), "; ask for smaller ranges"));
+    return Refuse(Code::kFull,
+                  Cat("no memory for an answer of ", FormatSize(static_cast<double>(size)), "; ask for smaller ranges"));
   }
   sink_ = buffer_->span();
   return true;
@@ -254,11 +257,13 @@ Status CurlTransfer::Describe(CURLcode code) const {
     case CURLE_URL_MALFORMAT:
       return Status(Code::kInvalidArgument, Cat("the address ", host, " cannot be understood (", words, "); check the endpoint"));
     case CURLE_COULDNT_RESOLVE_HOST:
-      return Status(Code::kUnavailable, Cat("the name ", host, " is not known (", words, "); check the endpoint, the region and the network"));
+      return Status(Code::kUnavailable,
+                    Cat("the name ", host, " is not known (", words, "); check the endpoint, the region and the network"));
     case CURLE_COULDNT_RESOLVE_PROXY:
       return Status(Code::kUnavailable, Cat("the proxy is not known (", words, "); check HTTPS_PROXY and HTTP_PROXY"));
     case CURLE_COULDNT_CONNECT:
-      return Status(Code::kUnavailable, Cat("cannot connect to ", host, " (", words, "); check that it is up and that the endpoint is right"));
+      return Status(Code::kUnavailable,
+                    Cat("cannot connect to ", host, " (", words, "); check that it is up and that the endpoint is right"));
     case CURLE_OPERATION_TIMEDOUT:
       return Status(Code::kUnavailable, Cat("no connection to ", host, " within ",
                                             FormatDuration(request_.connect_timeout.value_or(options_.connect_timeout)),
@@ -268,24 +273,24 @@ Status CurlTransfer::Describe(CURLcode code) const {
       return Status(Code::kDenied, Cat("the certificate of ", host, " is not trusted (", words,
                                        "); if it is one of your own, name its authority's PEM file (ca_file, AWS_CA_BUNDLE)"));
     case CURLE_SSL_CACERT_BADFILE:
-      return Status(Code::kInvalidArgument, Cat("the certificates in ", options_.ca_file.empty() ? "the system's store" : options_.ca_file,
-                                                " cannot be read (", words, "); check ca_file and AWS_CA_BUNDLE"));
+      return Status(Code::kInvalidArgument,
+                    Cat("the certificates in ", options_.ca_file.empty() ? "the system's store" : options_.ca_file,
+                        " cannot be read (", words, "); check ca_file and AWS_CA_BUNDLE"));
     case CURLE_SSL_CONNECT_ERROR:
-      return Status(Code::kUnavailable, Cat("no TLS with ", host, " (", words, "); check that the endpoint speaks https at this port"));
+      return Status(Code::kUnavailable,
+                    Cat("no TLS with ", host, " (", words, "); check that the endpoint speaks https at this port"));
     case CURLE_PARTIAL_FILE:
       return Status(Code::kUnavailable, Cat("the answer of ", host, " was cut short after ", received_, " of ",
                                             content_length_ ? Cat(*content_length_) : std::string("unknown"), " bytes"));
-    case CURLE_GOT_NOTHING:
-      return Status(Code::kUnavailable, Cat(host, " closed the connection without an answer"));
+    case CURLE_GOT_NOTHING: return Status(Code::kUnavailable, Cat(host, " closed the connection without an answer"));
     case CURLE_SEND_ERROR:
     case CURLE_SEND_FAIL_REWIND:
-    case CURLE_RECV_ERROR:
-      return Status(Code::kUnavailable, Cat("the connection to ", host, " broke (", words, ")"));
+    case CURLE_RECV_ERROR: return Status(Code::kUnavailable, Cat("the connection to ", host, " broke (", words, ")"));
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
-      return Status(Code::kUnavailable, Cat(host, " did not answer in HTTP (", words, "); check the endpoint and whether it wants https"));
-    default:
-      return Status(Code::kUnavailable, Cat("no answer from ", host, " (", words, ")"));
+      return Status(Code::kUnavailable,
+                    Cat(host, " did not answer in HTTP (", words, "); check the endpoint and whether it wants https"));
+    default: return Status(Code::kUnavailable, Cat("no answer from ", host, " (", words, ")"));
   }
 }
 

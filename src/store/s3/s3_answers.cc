@@ -19,9 +19,10 @@ Status Walk(std::string_view document, std::string_view root, const std::functio
     if (event == XmlScanner::Event::kEnd) return {};
     std::string_view path = xml.path();
     if (path.substr(0, path.find('/')) != root) {
-      return Status(Code::kUnsupported, Cat("the answer is a <", path.substr(0, path.find('/')).substr(0, 40), ">, not a <", root,
-                                            ">; check that the endpoint is an S3 server, and whether it wants the bucket's name in the path or "
-                                            "in the host (addressing)"));
+      return Status(Code::kUnsupported,
+                    Cat("the answer is a <", path.substr(0, path.find('/')).substr(0, 40), ">, not a <", root,
+                        ">; check that the endpoint is an S3 server, and whether it wants the bucket's name in the path or "
+                        "in the host (addressing)"));
     }
     path.remove_prefix(std::min(path.size(), root.size() + 1));
     if (event == XmlScanner::Event::kOpen) {
@@ -89,7 +90,8 @@ Result<ListPage> ReadListAnswer(std::string_view xml) {
           if (!ParseNumber(text, page.entries.back().size)) return Missing(kRoot, "proper <Size>");
           ++sizes;
         }
-        if (path == "Contents" && (keys != page.entries.size() || sizes != page.entries.size())) return Missing(kRoot, "<Key> or <Size>");
+        if (path == "Contents" && (keys != page.entries.size() || sizes != page.entries.size()))
+          return Missing(kRoot, "<Key> or <Size>");
         return Status::Ok();
       }));
   if (truncated != "true" && truncated != "false") return Missing(kRoot, "<IsTruncated>: whether it is complete cannot be told");

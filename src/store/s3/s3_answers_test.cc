@@ -16,15 +16,17 @@ std::string Listing(std::string_view inside) { return Cat("<ListBucketResult>", 
 
 TEST(ReadListAnswer, DecodesKeysIfTheStoreEncodedThem) {
   // As AWS has it: '+' for a space. The word that says so may come after the keys.
-  auto page = ReadListAnswer(Listing("<IsTruncated>false</IsTruncated><Contents><Key>a+b%2Bc%3D%25%C3%BC/d</Key><Size>12</Size></Contents>"
-                                     "<EncodingType>url</EncodingType>"));
+  auto page = ReadListAnswer(
+      Listing("<IsTruncated>false</IsTruncated><Contents><Key>a+b%2Bc%3D%25%C3%BC/d</Key><Size>12</Size></Contents>"
+              "<EncodingType>url</EncodingType>"));
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   EXPECT_THAT(page->entries, ElementsAre(ListEntry{"a b+c=%ü/d", 12}));
   EXPECT_EQ(page->next, "");
 }
 
 TEST(ReadListAnswer, LeavesKeysAloneIfItDidNot) {
-  auto page = ReadListAnswer(Listing("<IsTruncated>false</IsTruncated><Contents><Size>1</Size><Key>a+b%20&amp;c</Key></Contents><EncodingType/>"));
+  auto page = ReadListAnswer(
+      Listing("<IsTruncated>false</IsTruncated><Contents><Size>1</Size><Key>a+b%20&amp;c</Key></Contents><EncodingType/>"));
   ASSERT_TRUE(page.ok());
   EXPECT_THAT(page->entries, ElementsAre(ListEntry{"a+b%20&c", 1}));
 }
@@ -38,14 +40,15 @@ TEST(ReadListAnswer, KnowsWhetherThereIsMore) {
 
 // A list that looks complete and is not would lose data.
 TEST(ReadListAnswer, RefusesWhatMayBeIncomplete) {
-  for (auto [inside, why] : {std::pair<std::string_view, std::string_view>{"", "IsTruncated"},
-                             {"<IsTruncated>true</IsTruncated>", "NextContinuationToken"},
-                             {"<IsTruncated>false</IsTruncated><Contents><Key>a</Key></Contents>", "<Size>"},
-                             {"<IsTruncated>false</IsTruncated><Contents><Size>1</Size></Contents>", "<Key>"},
-                             {"<IsTruncated>false</IsTruncated><Contents><Key>a</Key><Size>-1</Size></Contents>", "proper <Size>"},
-                             {"<IsTruncated>false</IsTruncated><Contents><Key>a</Key><Key>b</Key><Size>1</Size></Contents>", "<Key>"},
-                             {"<IsTruncated>false</IsTruncated><EncodingType>url</EncodingType><Contents><Key>%4</Key><Size>1</Size></Contents>",
-                              "proper <Key>"}}) {
+  for (auto [inside, why] :
+       {std::pair<std::string_view, std::string_view>{"", "IsTruncated"},
+        {"<IsTruncated>true</IsTruncated>", "NextContinuationToken"},
+        {"<IsTruncated>false</IsTruncated><Contents><Key>a</Key></Contents>", "<Size>"},
+        {"<IsTruncated>false</IsTruncated><Contents><Size>1</Size></Contents>", "<Key>"},
+        {"<IsTruncated>false</IsTruncated><Contents><Key>a</Key><Size>-1</Size></Contents>", "proper <Size>"},
+        {"<IsTruncated>false</IsTruncated><Contents><Key>a</Key><Key>b</Key><Size>1</Size></Contents>", "<Key>"},
+        {"<IsTruncated>false</IsTruncated><EncodingType>url</EncodingType><Contents><Key>%4</Key><Size>1</Size></Contents>",
+         "proper <Key>"}}) {
     auto page = ReadListAnswer(Listing(inside));
     EXPECT_EQ(page.code(), Code::kUnavailable) << inside;
     EXPECT_THAT(page.status().message(), HasSubstr(why));

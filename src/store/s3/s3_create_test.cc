@@ -36,7 +36,8 @@ TEST_F(S3CreateTest, OverTlsTheBodyIsNotHashedTwice) {
   ASSERT_TRUE(Create().ok());
   EXPECT_EQ(ScriptedHttp::Sent(http->last(), "x-amz-content-sha256"), "UNSIGNED-PAYLOAD");
   ASSERT_TRUE(Create(Body()).ok());
-  EXPECT_EQ(ScriptedHttp::Sent(http->last(), "x-amz-content-sha256"), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(ScriptedHttp::Sent(http->last(), "x-amz-content-sha256"),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
 TEST_F(S3CreateTest, TakenKeyIsAnAnswer) {
@@ -47,9 +48,10 @@ TEST_F(S3CreateTest, TakenKeyIsAnAnswer) {
 TEST_F(S3CreateTest, InDoubtIsUnknown) {
   for (HttpResponse answer :
        {ScriptedHttp::Refuse(409, "ConditionalRequestConflict"), ScriptedHttp::Refuse(409, "OperationAborted"),
-        ScriptedHttp::Refuse(500, "InternalError"), ScriptedHttp::Answer(502, "bad gateway"), ScriptedHttp::Refuse(503, "SlowDown"),
-        ScriptedHttp::Answer(504), ScriptedHttp::Answer(429), ScriptedHttp::Answer(408), ScriptedHttp::Refuse(404, "NoSuchKey"),
-        ScriptedHttp::Answer(404), ScriptedHttp::Refuse(400, "RequestTimeout"), ScriptedHttp::Answer(0)}) {
+        ScriptedHttp::Refuse(500, "InternalError"), ScriptedHttp::Answer(502, "bad gateway"),
+        ScriptedHttp::Refuse(503, "SlowDown"), ScriptedHttp::Answer(504), ScriptedHttp::Answer(429), ScriptedHttp::Answer(408),
+        ScriptedHttp::Refuse(404, "NoSuchKey"), ScriptedHttp::Answer(404), ScriptedHttp::Refuse(400, "RequestTimeout"),
+        ScriptedHttp::Answer(0)}) {
     http->Always(answer);
     auto outcome = Create();
     ASSERT_TRUE(outcome.ok()) << answer.status;
@@ -76,16 +78,17 @@ TEST_F(S3CreateTest, WhatWasNeverSentIsAnError) {
 }
 
 TEST_F(S3CreateTest, PlainRefusalIsAnError) {
-  for (auto& [answer, code] : std::vector<std::pair<HttpResponse, Code>>{{ScriptedHttp::Refuse(403, "AccessDenied"), Code::kDenied},
-                                                                         {ScriptedHttp::Answer(403), Code::kDenied},
-                                                                         {ScriptedHttp::Answer(401), Code::kDenied},
-                                                                         {ScriptedHttp::Refuse(400, "ExpiredToken"), Code::kExpired},
-                                                                         {ScriptedHttp::Refuse(404, "NoSuchBucket"), Code::kNotFound},
-                                                                         {ScriptedHttp::Refuse(400, "BadDigest"), Code::kUnavailable},
-                                                                         {ScriptedHttp::Refuse(400, "InvalidArgument"), Code::kInvalidArgument},
-                                                                         {ScriptedHttp::Refuse(501, "NotImplemented"), Code::kUnsupported},
-                                                                         {ScriptedHttp::Refuse(507, "XMinioStorageFull"), Code::kFull},
-                                                                         {ScriptedHttp::Refuse(301, "PermanentRedirect"), Code::kInvalidArgument}}) {
+  for (auto& [answer, code] :
+       std::vector<std::pair<HttpResponse, Code>>{{ScriptedHttp::Refuse(403, "AccessDenied"), Code::kDenied},
+                                                  {ScriptedHttp::Answer(403), Code::kDenied},
+                                                  {ScriptedHttp::Answer(401), Code::kDenied},
+                                                  {ScriptedHttp::Refuse(400, "ExpiredToken"), Code::kExpired},
+                                                  {ScriptedHttp::Refuse(404, "NoSuchBucket"), Code::kNotFound},
+                                                  {ScriptedHttp::Refuse(400, "BadDigest"), Code::kUnavailable},
+                                                  {ScriptedHttp::Refuse(400, "InvalidArgument"), Code::kInvalidArgument},
+                                                  {ScriptedHttp::Refuse(501, "NotImplemented"), Code::kUnsupported},
+                                                  {ScriptedHttp::Refuse(507, "XMinioStorageFull"), Code::kFull},
+                                                  {ScriptedHttp::Refuse(301, "PermanentRedirect"), Code::kInvalidArgument}}) {
     http->Always(answer);
     EXPECT_EQ(Create().code(), code) << answer.status;
   }

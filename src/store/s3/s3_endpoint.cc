@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::string_view kExpressSuffix = "--x-s3";
 
-bool IsNameCharacter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_'; }
+bool IsNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+}
 
 Status CheckBucket(std::string_view bucket) {
   auto refuse = [&](std::string_view why) {
@@ -40,12 +42,14 @@ Result<std::string> ZoneOf(const std::string& bucket) {
     size_t at = name.rfind("--");
     if (at != std::string_view::npos && at > 0 && at + 2 < name.size()) return std::string(name.substr(at + 2));
   }
-  return Status(Code::kInvalidArgument, Cat("the S3 Express bucket ", bucket, " has no zone in its name; they end like --usw2-az1--x-s3"));
+  return Status(Code::kInvalidArgument,
+                Cat("the S3 Express bucket ", bucket, " has no zone in its name; they end like --usw2-az1--x-s3"));
 }
 
 Result<S3Endpoint> CustomEndpoint(const S3Config& config) {
   auto refuse = [&](std::string_view why) {
-    return Status(Code::kInvalidArgument, Cat("the endpoint \"", HostOf(config.endpoint).substr(0, 200), "\" cannot be used: ", why));
+    return Status(Code::kInvalidArgument,
+                  Cat("the endpoint \"", HostOf(config.endpoint).substr(0, 200), "\" cannot be used: ", why));
   };
   S3Endpoint found;
   std::string_view rest = config.endpoint;
@@ -57,8 +61,10 @@ Result<S3Endpoint> CustomEndpoint(const S3Config& config) {
   } else {
     return refuse("it must begin with https:// or http://");
   }
-  if (rest.find_first_of("?#@") != std::string_view::npos) return refuse("it must be a host, with a port and a path if need be, and nothing else");
-  if (std::ranges::any_of(rest, [](unsigned char c) { return c <= 0x20 || c >= 0x7F; })) return refuse("it has a character that no address has");
+  if (rest.find_first_of("?#@") != std::string_view::npos)
+    return refuse("it must be a host, with a port and a path if need be, and nothing else");
+  if (std::ranges::any_of(rest, [](unsigned char c) { return c <= 0x20 || c >= 0x7F; }))
+    return refuse("it has a character that no address has");
   std::string_view authority = rest.substr(0, rest.find('/'));
   std::string_view path = rest.substr(authority.size());
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -69,11 +75,13 @@ Result<S3Endpoint> CustomEndpoint(const S3Config& config) {
   if (host.empty()) return refuse("there is no host");
   if (has_port) {
     uint64_t port = 0;
-    if (!ParseNumber(authority.substr(colon + 1), port) || port == 0 || port > 65535) return refuse("the port is not a number from 1 to 65535");
+    if (!ParseNumber(authority.substr(colon + 1), port) || port == 0 || port > 65535)
+      return refuse("the port is not a number from 1 to 65535");
     if (port == (found.tls ? 443u : 80u)) authority = host;
   }
   if (!found.tls && !config.allow_http && !IsLoopback(Lower(authority))) {
-    return refuse("over plain HTTP everybody on the way can read and change the data; use https://, or say allow_http=true if that is all right");
+    return refuse(
+        "over plain HTTP everybody on the way can read and change the data; use https://, or say allow_http=true if that is all right");
   }
   std::string name = Lower(authority);
   if (config.addressing == S3Config::Addressing::kVirtual) {

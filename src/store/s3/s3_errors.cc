@@ -15,8 +15,13 @@ struct KnownWord {
 };
 
 constexpr std::string_view kCheckRegion = "Set the region where the bucket is (?region=, AWS_REGION).";
-constexpr std::string_view kCheckClock = "The clock of this machine is wrong by more than S3 bears (15 minutes): set it, with NTP if you can.";
-constexpr std::string_view kCheckKey = "The store does not know this access key: check AWS_ACCESS_KEY_ID or the profile, and that they belong to this endpoint.";
+constexpr std::string_view kCheckClock =
+    "The clock of this machine is wrong by more than S3 bears (15 minutes): set it, with NTP if you can.";
+constexpr std::string_view kCheckKey =
+    "The store does not know this access key: check AWS_ACCESS_KEY_ID or the profile, and that they belong to this endpoint.";
+// Also said of a folder whose last object is being deleted at this moment, so it is worth another try.
+constexpr std::string_view kBecomesObject =
+    "On this store a key cannot also be a folder of other keys, as long as that folder is there.";
 constexpr std::string_view kParentIsObject = "On this store a key cannot also be a folder of other keys.";
 constexpr std::string_view kDamaged = "The bytes were damaged on the way, or something between here and the store changes them.";
 constexpr std::string_view kNoSpace = "Make room, or raise the quota.";
@@ -46,7 +51,7 @@ constexpr KnownWord kKnownWords[] = {
     {"KeyTooLongError", Code::kInvalidArgument, true, "Use a shorter prefix."},
     {"EntityTooLarge", Code::kInvalidArgument, true, "Lower multipart_threshold, so that large objects go up in parts."},
     {"ObjectParentIsFile", Code::kInvalidArgument, true, kParentIsObject},
-    {"ExistingObjectIsDirectory", Code::kInvalidArgument, true, kParentIsObject},
+    {"ExistingObjectIsDirectory", Code::kUnavailable, true, kBecomesObject},
     {"XMinioParentIsObject", Code::kInvalidArgument, true, kParentIsObject},
     {"XMinioObjectExistsAsDirectory", Code::kInvalidArgument, true, kParentIsObject},
     {"InvalidObjectState", Code::kUnsupported, true, "The object is in an archive: restore it first."},
@@ -84,10 +89,14 @@ const KnownWord* Find(std::string_view code) {
 // Where the answer has no word that we know.
 Code CodeOfStatus(int status) {
   switch (status) {
-    case 401: case 403: return Code::kDenied;
+    case 401:
+    case 403: return Code::kDenied;
     case 404: return Code::kNotFound;
-    case 405: case 501: return Code::kUnsupported;
-    case 408: case 409: case 425: return Code::kUnavailable;
+    case 405:
+    case 501: return Code::kUnsupported;
+    case 408:
+    case 409:
+    case 425: return Code::kUnavailable;
     case 412: return Code::kConflict;
     case 429: return Code::kThrottled;
     case 507: return Code::kFull;
@@ -99,9 +108,11 @@ Code CodeOfStatus(int status) {
 
 std::string_view HintOfStatus(int status) {
   switch (status) {
-    case 401: case 403: return "Check the credentials and the policies of the bucket.";
+    case 401:
+    case 403: return "Check the credentials and the policies of the bucket.";
     case 404: return "It did not say what is missing: check that the endpoint is an S3 server and the bucket's name is right.";
-    case 405: case 501: return "Check that the endpoint is an S3 server.";
+    case 405:
+    case 501: return "Check that the endpoint is an S3 server.";
     case 507: return kNoSpace;
     default: break;
   }
@@ -136,8 +147,14 @@ Code RefusalCode(const Refusal& refusal) {
 bool HadNoEffect(const Refusal& refusal) {
   if (const KnownWord* known = Find(refusal.answer.code)) return known->no_effect;
   switch (refusal.status) {
-    case 404: case 408: case 409: case 412: case 425: case 429: return false;
-    case 501: case 507: return true;
+    case 404:
+    case 408:
+    case 409:
+    case 412:
+    case 425:
+    case 429: return false;
+    case 501:
+    case 507: return true;
     default: return refusal.status >= 300 && refusal.status < 500;
   }
 }
@@ -156,8 +173,8 @@ Status ToStatus(const Refusal& refusal, std::string_view what, std::string_view 
   Code code = RefusalCode(refusal);
   bool elsewhere = !answer.region.empty() && answer.region != region && (code == Code::kInvalidArgument || code == Code::kDenied);
   if (elsewhere) {
-    message += Cat(" The bucket ", bucket, " is in the region ", answer.region, ", not in ", region, ": set ?region=", answer.region,
-                   " or AWS_REGION=", answer.region, '.');
+    message += Cat(" The bucket ", bucket, " is in the region ", answer.region, ", not in ", region,
+                   ": set ?region=", answer.region, " or AWS_REGION=", answer.region, '.');
     code = Code::kInvalidArgument;
   } else if (std::string_view hint = known != nullptr ? known->hint : HintOfStatus(refusal.status); !hint.empty()) {
     message += Cat(' ', hint);

@@ -39,31 +39,33 @@ TEST_P(S3Words, MeanWhatTheyShould) {
                                     HasSubstr(want.code), HasSubstr("because"), HasSubstr("request R1"), HasSubstr(want.hint)));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, S3Words,
-    ::testing::Values(Meaning{403, "AccessDenied", Code::kDenied, true, "s3:ListBucket"},
-                      Meaning{403, "InvalidAccessKeyId", Code::kDenied, true, "AWS_ACCESS_KEY_ID"},
-                      Meaning{404, "XAdminUserNotFound", Code::kDenied, true, "AWS_ACCESS_KEY_ID"},
-                      Meaning{403, "SignatureDoesNotMatch", Code::kDenied, true, "AWS_SECRET_ACCESS_KEY"},
-                      Meaning{403, "RequestTimeTooSkewed", Code::kDenied, true, "clock"},
-                      Meaning{400, "ExpiredToken", Code::kExpired, true, "Renew the credentials"},
-                      Meaning{400, "InvalidToken", Code::kExpired, true, "AWS_SESSION_TOKEN"},
-                      Meaning{404, "NoSuchBucket", Code::kNotFound, true, "The bucket is called lake."},
-                      Meaning{503, "SlowDown", Code::kThrottled, false, ""}, Meaning{503, "ServiceUnavailable", Code::kThrottled, false, ""},
-                      Meaning{429, "TooManyRequests", Code::kThrottled, false, ""}, Meaning{500, "InternalError", Code::kUnavailable, false, ""},
-                      Meaning{200, "InternalError", Code::kUnavailable, false, ""},
-                      Meaning{409, "ConditionalRequestConflict", Code::kUnavailable, false, ""},
-                      Meaning{409, "OperationAborted", Code::kUnavailable, false, ""},
-                      Meaning{409, "SomethingElse", Code::kUnavailable, false, ""},
-                      Meaning{409, "ObjectParentIsFile", Code::kInvalidArgument, true, "folder of other keys"},
-                      Meaning{400, "RequestTimeout", Code::kUnavailable, false, ""},
-                      Meaning{400, "BadDigest", Code::kUnavailable, true, "damaged on the way"},
-                      Meaning{400, "EntityTooLarge", Code::kInvalidArgument, true, "multipart_threshold"},
-                      Meaning{400, "SomethingNew", Code::kInvalidArgument, true, ""},
-                      Meaning{501, "NotImplemented", Code::kUnsupported, true, "headrace probe"},
-                      Meaning{507, "XMinioStorageFull", Code::kFull, true, "Make room"},
-                      Meaning{301, "PermanentRedirect", Code::kInvalidArgument, true, "AWS_REGION"},
-                      Meaning{599, "Whatever", Code::kUnavailable, false, ""}));
+INSTANTIATE_TEST_SUITE_P(All, S3Words,
+                         ::testing::Values(Meaning{403, "AccessDenied", Code::kDenied, true, "s3:ListBucket"},
+                                           Meaning{403, "InvalidAccessKeyId", Code::kDenied, true, "AWS_ACCESS_KEY_ID"},
+                                           Meaning{404, "XAdminUserNotFound", Code::kDenied, true, "AWS_ACCESS_KEY_ID"},
+                                           Meaning{403, "SignatureDoesNotMatch", Code::kDenied, true, "AWS_SECRET_ACCESS_KEY"},
+                                           Meaning{403, "RequestTimeTooSkewed", Code::kDenied, true, "clock"},
+                                           Meaning{400, "ExpiredToken", Code::kExpired, true, "Renew the credentials"},
+                                           Meaning{400, "InvalidToken", Code::kExpired, true, "AWS_SESSION_TOKEN"},
+                                           Meaning{404, "NoSuchBucket", Code::kNotFound, true, "The bucket is called lake."},
+                                           Meaning{503, "SlowDown", Code::kThrottled, false, ""},
+                                           Meaning{503, "ServiceUnavailable", Code::kThrottled, false, ""},
+                                           Meaning{429, "TooManyRequests", Code::kThrottled, false, ""},
+                                           Meaning{500, "InternalError", Code::kUnavailable, false, ""},
+                                           Meaning{200, "InternalError", Code::kUnavailable, false, ""},
+                                           Meaning{409, "ConditionalRequestConflict", Code::kUnavailable, false, ""},
+                                           Meaning{409, "OperationAborted", Code::kUnavailable, false, ""},
+                                           Meaning{409, "SomethingElse", Code::kUnavailable, false, ""},
+                                           Meaning{409, "ObjectParentIsFile", Code::kInvalidArgument, true,
+                                                   "folder of other keys"},
+                                           Meaning{400, "RequestTimeout", Code::kUnavailable, false, ""},
+                                           Meaning{400, "BadDigest", Code::kUnavailable, true, "damaged on the way"},
+                                           Meaning{400, "EntityTooLarge", Code::kInvalidArgument, true, "multipart_threshold"},
+                                           Meaning{400, "SomethingNew", Code::kInvalidArgument, true, ""},
+                                           Meaning{501, "NotImplemented", Code::kUnsupported, true, "headrace probe"},
+                                           Meaning{507, "XMinioStorageFull", Code::kFull, true, "Make room"},
+                                           Meaning{301, "PermanentRedirect", Code::kInvalidArgument, true, "AWS_REGION"},
+                                           Meaning{599, "Whatever", Code::kUnavailable, false, ""}));
 
 TEST(ToStatus, NamesTheRightRegion) {
   for (Refusal refusal : {Refused(301, "PermanentRedirect", {{"x-amz-bucket-region", "eu-west-3"}}),
@@ -90,9 +92,18 @@ TEST(ToStatus, PassesOnWhenToComeBack) {
 }
 
 TEST(ToStatus, AnswerWithoutWordsIsNamedByItsStatus) {
-  for (auto [status, code] : {std::pair{401, Code::kDenied}, {403, Code::kDenied}, {404, Code::kNotFound}, {405, Code::kUnsupported},
-                              {408, Code::kUnavailable}, {413, Code::kInvalidArgument}, {429, Code::kThrottled}, {500, Code::kUnavailable},
-                              {502, Code::kUnavailable}, {503, Code::kUnavailable}, {504, Code::kUnavailable}, {507, Code::kFull}}) {
+  for (auto [status, code] : {std::pair{401, Code::kDenied},
+                              {403, Code::kDenied},
+                              {404, Code::kNotFound},
+                              {405, Code::kUnsupported},
+                              {408, Code::kUnavailable},
+                              {413, Code::kInvalidArgument},
+                              {429, Code::kThrottled},
+                              {500, Code::kUnavailable},
+                              {502, Code::kUnavailable},
+                              {503, Code::kUnavailable},
+                              {504, Code::kUnavailable},
+                              {507, Code::kFull}}) {
     Status said = Say(ReadRefusal(ScriptedHttp::Answer(status, "<html>nginx</html>")));
     EXPECT_EQ(said.code(), code) << status;
     EXPECT_THAT(said.message(), HasSubstr(Cat("the store answered ", status, ".")));

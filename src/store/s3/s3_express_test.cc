@@ -19,10 +19,11 @@ class S3ExpressTest : public S3StoreTest {
       if (!request.url.ends_with("?session")) return answer;
       std::string mode = ScriptedHttp::Sent(request, "x-amz-create-session-mode");
       if (mode == "ReadWrite" && read_only) return ScriptedHttp::Refuse(403, "AccessDenied");
-      return ScriptedHttp::Answer(200, Cat("<CreateSessionResult><Credentials><SessionToken>session-", mode, ++sessions,
-                                           "</SessionToken><SecretAccessKey>s</SecretAccessKey><AccessKeyId>SK</AccessKeyId><Expiration>",
-                                           FormatTimestamp(RealClock().WallNow() + std::chrono::minutes(5)),
-                                           "</Expiration></Credentials></CreateSessionResult>"));
+      return ScriptedHttp::Answer(
+          200, Cat("<CreateSessionResult><Credentials><SessionToken>session-", mode, ++sessions,
+                   "</SessionToken><SecretAccessKey>s</SecretAccessKey><AccessKeyId>SK</AccessKeyId><Expiration>",
+                   FormatTimestamp(RealClock().WallNow() + std::chrono::minutes(5)),
+                   "</Expiration></Credentials></CreateSessionResult>"));
     });
   }
 
@@ -37,12 +38,14 @@ TEST_F(S3ExpressTest, RequestsAreSignedWithASession) {
   auto sent = http->requests();
   ASSERT_EQ(sent.size(), 3u);  // one session for both
   EXPECT_EQ(sent[0].url, "https://lake--usw2-az1--x-s3.s3express-usw2-az1.us-west-2.amazonaws.com/?session");
-  EXPECT_THAT(ScriptedHttp::Sent(sent[0], "authorization"), AllOf(HasSubstr("Credential=AKID/"), HasSubstr("/us-west-2/s3express/aws4_request")));
+  EXPECT_THAT(ScriptedHttp::Sent(sent[0], "authorization"),
+              AllOf(HasSubstr("Credential=AKID/"), HasSubstr("/us-west-2/s3express/aws4_request")));
   EXPECT_EQ(ScriptedHttp::Sent(sent[0], "x-amz-security-token"), "own-token");
   EXPECT_EQ(sent[1].url, "https://lake--usw2-az1--x-s3.s3express-usw2-az1.us-west-2.amazonaws.com/runs/a/k");
   EXPECT_EQ(ScriptedHttp::Sent(sent[1], "x-amz-s3session-token"), "session-ReadWrite1");
   EXPECT_EQ(ScriptedHttp::Sent(sent[1], "x-amz-security-token"), "");
-  EXPECT_THAT(ScriptedHttp::Sent(sent[1], "authorization"), AllOf(HasSubstr("Credential=SK/"), HasSubstr("x-amz-s3session-token")));
+  EXPECT_THAT(ScriptedHttp::Sent(sent[1], "authorization"),
+              AllOf(HasSubstr("Credential=SK/"), HasSubstr("x-amz-s3session-token")));
 }
 
 TEST_F(S3ExpressTest, SessionThatWasRefusedIsReplaced) {
@@ -61,14 +64,16 @@ TEST_F(S3ExpressTest, ReaderNeedsPermissionToReadOnly) {
 }
 
 TEST_F(S3ExpressTest, ListAsksForWholeFoldersAndSortsOutTheRest) {
-  answer = ScriptedHttp::Answer(200,
-                                "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>runs/a/log/21</Key><Size>1</Size></Contents>"
-                                "<Contents><Key>runs/a/log/1</Key><Size>1</Size></Contents>"
-                                "<Contents><Key>runs/a/log/20</Key><Size>1</Size></Contents></ListBucketResult>");
+  answer = ScriptedHttp::Answer(
+      200,
+      "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>runs/a/log/21</Key><Size>1</Size></Contents>"
+      "<Contents><Key>runs/a/log/1</Key><Size>1</Size></Contents>"
+      "<Contents><Key>runs/a/log/20</Key><Size>1</Size></Contents></ListBucketResult>");
   auto page = store().List({.prefix = "log/2", .start_after = "log/20"}, Deadline());
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   EXPECT_THAT(page->entries, ElementsAre(ListEntry{"log/21", 1}));
-  EXPECT_THAT(http->last().url, AllOf(HasSubstr("prefix=runs%2Fa%2Flog%2F"), ::testing::Not(HasSubstr("log%2F2")), ::testing::Not(HasSubstr("start-after"))));
+  EXPECT_THAT(http->last().url, AllOf(HasSubstr("prefix=runs%2Fa%2Flog%2F"), ::testing::Not(HasSubstr("log%2F2")),
+                                      ::testing::Not(HasSubstr("start-after"))));
 }
 
 TEST_F(S3ExpressTest, NoSessionNoRequest) {

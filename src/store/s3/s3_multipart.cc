@@ -35,7 +35,8 @@ Result<std::string> Begin(const MultipartUpload& upload, const Deadline& deadlin
   return id;
 }
 
-Result<Part> SendPart(const MultipartUpload& upload, const std::string& id, size_t number, const Body& body, const Deadline& deadline) {
+Result<Part> SendPart(const MultipartUpload& upload, const std::string& id, size_t number, const Body& body,
+                      const Deadline& deadline) {
   Part part{.etag = {}, .crc32c = Crc32cHeader(body)};
   std::string what = Cat(upload.what, " (part ", number, ')');
   S3Request request{.method = "PUT",
@@ -88,11 +89,12 @@ Result<std::vector<Part>> SendParts(const MultipartUpload& upload, const std::st
   return parts;
 }
 
-Result<PutOutcome> Complete(const MultipartUpload& upload, const std::string& id, const std::vector<Part>& parts, const Deadline& deadline) {
+Result<PutOutcome> Complete(const MultipartUpload& upload, const std::string& id, const std::vector<Part>& parts,
+                            const Deadline& deadline) {
   std::string xml = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
   for (size_t i = 0; i < parts.size(); ++i) {
-    xml += Cat("<Part><ChecksumCRC32C>", parts[i].crc32c, "</ChecksumCRC32C><ETag>", XmlEscape(parts[i].etag), "</ETag><PartNumber>", i + 1,
-               "</PartNumber></Part>");
+    xml += Cat("<Part><ChecksumCRC32C>", parts[i].crc32c, "</ChecksumCRC32C><ETag>", XmlEscape(parts[i].etag),
+               "</ETag><PartNumber>", i + 1, "</PartNumber></Part>");
   }
   xml += "</CompleteMultipartUpload>";
   S3Request request{.method = "POST", .key = upload.key, .query = {{"uploadId", id}}, .body = Body(xml), .answer_is_xml = true};
@@ -112,7 +114,8 @@ void Abort(const MultipartUpload& upload, const std::string& id, Clock& clock) {
   S3Request request{.method = "DELETE", .key = upload.key, .query = {{"uploadId", id}}};
   Result<S3Answer> answer = upload.client.Send(request, Deadline::After(clock, kAbortTime));
   bool gone = answer.ok() && (!answer->refusal || answer->refusal->answer.code == "NoSuchUpload");
-  if (!gone) HR_LOG(kWarning, "a failed multipart upload could not be aborted; its parts stay", {"key", upload.key}, {"upload_id", id});
+  if (!gone)
+    HR_LOG(kWarning, "a failed multipart upload could not be aborted; its parts stay", {"key", upload.key}, {"upload_id", id});
 }
 
 }  // namespace
@@ -132,7 +135,8 @@ Result<PutOutcome> OutcomeOf(const Result<S3Answer>& answer, bool sent, const st
   return PutOutcome{PutOutcome::kUnknown, reason};
 }
 
-Result<PutOutcome> PutInParts(const MultipartUpload& upload, const MultipartOptions& options, Executor& executor, const Deadline& deadline) {
+Result<PutOutcome> PutInParts(const MultipartUpload& upload, const MultipartOptions& options, Executor& executor,
+                              const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(std::string id, Begin(upload, deadline));
   Result<PutOutcome> outcome = [&]() -> Result<PutOutcome> {
     HR_ASSIGN_OR_RETURN(std::vector<Part> parts, SendParts(upload, id, options, executor, deadline));

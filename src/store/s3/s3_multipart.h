@@ -24,7 +24,7 @@ struct MultipartOptions {
 
 struct MultipartUpload {
   const S3Client& client;
-  const std::string& key;   // whole
+  const std::string& key;  // whole
   const std::string& what;  // how messages begin: "cannot create s3://lake/a"
   const std::string& bucket;
   const Body& body;
@@ -32,7 +32,8 @@ struct MultipartUpload {
 };
 
 // An error means that certainly nothing was created.
-Result<PutOutcome> PutInParts(const MultipartUpload& upload, const MultipartOptions& options, Executor& executor, const Deadline& deadline);
+Result<PutOutcome> PutInParts(const MultipartUpload& upload, const MultipartOptions& options, Executor& executor,
+                              const Deadline& deadline);
 
 // What the answer to the request that makes an object appear says about it. `sent`: whether the request may have arrived.
 Result<PutOutcome> OutcomeOf(const Result<S3Answer>& answer, bool sent, const std::string& what, const std::string& bucket,

@@ -52,7 +52,8 @@ class S3MultipartTest : public S3StoreTest {
   Body body{Varied(2 * kPart + 100)};
   Result<HttpResponse> on_begin =
       ScriptedHttp::Answer(200, "<InitiateMultipartUploadResult><UploadId>u/1+2</UploadId></InitiateMultipartUploadResult>");
-  Result<HttpResponse> on_complete = ScriptedHttp::Answer(200, "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>");
+  Result<HttpResponse> on_complete =
+      ScriptedHttp::Answer(200, "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>");
   Result<HttpResponse> on_bad_part = ScriptedHttp::Answer(500);
   size_t bad_part = 0;
   std::mutex mutex;
@@ -74,7 +75,8 @@ TEST_F(S3MultipartTest, PartsMakeTheBody) {
   EXPECT_THAT(last.url, HasSubstr("/lake/runs/a/k?uploadId=u%2F1%2B2"));
   EXPECT_EQ(ScriptedHttp::Sent(last, "if-none-match"), "*");
   std::string xml = last.body.Join().ToString();
-  for (int i = 1; i <= 3; ++i) EXPECT_THAT(xml, HasSubstr(Cat("<ETag>&quot;e", i, "&quot;</ETag><PartNumber>", i, "</PartNumber>")));
+  for (int i = 1; i <= 3; ++i)
+    EXPECT_THAT(xml, HasSubstr(Cat("<ETag>&quot;e", i, "&quot;</ETag><PartNumber>", i, "</PartNumber>")));
 }
 
 TEST_F(S3MultipartTest, EveryPartHasItsChecksum) {
@@ -102,8 +104,9 @@ TEST_F(S3MultipartTest, PlainPutHasNoCondition) {
 // Before the last request nothing can have appeared, whatever was lost.
 TEST_F(S3MultipartTest, FailedPartIsAnErrorAndAborts) {
   bad_part = 2;
-  for (Result<HttpResponse> bad : {Result<HttpResponse>(ScriptedHttp::Answer(500)), Result<HttpResponse>(ScriptedHttp::Refuse(503, "SlowDown")),
-                                   Result<HttpResponse>(Status(Code::kUnavailable, "reset")), Result<HttpResponse>(ScriptedHttp::Answer(200))}) {
+  for (Result<HttpResponse> bad :
+       {Result<HttpResponse>(ScriptedHttp::Answer(500)), Result<HttpResponse>(ScriptedHttp::Refuse(503, "SlowDown")),
+        Result<HttpResponse>(Status(Code::kUnavailable, "reset")), Result<HttpResponse>(ScriptedHttp::Answer(200))}) {
     on_bad_part = bad;
     aborts = 0;
     auto outcome = Create();
@@ -115,8 +118,9 @@ TEST_F(S3MultipartTest, FailedPartIsAnErrorAndAborts) {
 }
 
 TEST_F(S3MultipartTest, RefusedBeginningIsAnErrorWithNothingToAbort) {
-  for (Result<HttpResponse> bad : {Result<HttpResponse>(ScriptedHttp::Refuse(403, "AccessDenied")), Result<HttpResponse>(ScriptedHttp::Answer(500)),
-                                   Result<HttpResponse>(Status(Code::kUnavailable, "reset")), Result<HttpResponse>(ScriptedHttp::Answer(200, "<x/>"))}) {
+  for (Result<HttpResponse> bad :
+       {Result<HttpResponse>(ScriptedHttp::Refuse(403, "AccessDenied")), Result<HttpResponse>(ScriptedHttp::Answer(500)),
+        Result<HttpResponse>(Status(Code::kUnavailable, "reset")), Result<HttpResponse>(ScriptedHttp::Answer(200, "<x/>"))}) {
     on_begin = bad;
     EXPECT_FALSE(Create().ok());
     EXPECT_EQ(http->requests().back().method, "POST");
@@ -137,9 +141,10 @@ TEST_F(S3MultipartTest, TakenKeyIsAnAnswerAndAborts) {
 TEST_F(S3MultipartTest, DoubtAboutTheLastRequestIsUnknownAndLeftAlone) {
   for (Result<HttpResponse> lost :
        {Result<HttpResponse>(ScriptedHttp::Refuse(200, "InternalError")), Result<HttpResponse>(ScriptedHttp::Answer(200, "")),
-        Result<HttpResponse>(ScriptedHttp::Answer(200, "<CompleteMultipartUploadResult>")), Result<HttpResponse>(ScriptedHttp::Answer(500)),
-        Result<HttpResponse>(ScriptedHttp::Refuse(409, "ConditionalRequestConflict")), Result<HttpResponse>(ScriptedHttp::Refuse(404, "NoSuchUpload")),
-        Result<HttpResponse>(Status(Code::kTimeout, "late"))}) {
+        Result<HttpResponse>(ScriptedHttp::Answer(200, "<CompleteMultipartUploadResult>")),
+        Result<HttpResponse>(ScriptedHttp::Answer(500)),
+        Result<HttpResponse>(ScriptedHttp::Refuse(409, "ConditionalRequestConflict")),
+        Result<HttpResponse>(ScriptedHttp::Refuse(404, "NoSuchUpload")), Result<HttpResponse>(Status(Code::kTimeout, "late"))}) {
     on_complete = lost;
     auto outcome = Create();
     ASSERT_TRUE(outcome.ok());

@@ -73,7 +73,8 @@ class S3Store final : public ObjectStore {
     if (!answer.ok()) {
       const ByteRange& range = options.range;
       bool must_fit = range.length <= options.into.size();
-      if (failure.too_long && must_fit) return Wrong(key, options, "is longer than the range; this store ignores ranges", Code::kUnsupported);
+      if (failure.too_long && must_fit)
+        return Wrong(key, options, "is longer than the range; this store ignores ranges", Code::kUnsupported);
       return answer.status().Annotate(What("read", key, options));
     }
     if (answer->refusal) return GetRefused(key, options, *answer, deadline);
@@ -97,10 +98,9 @@ class S3Store final : public ObjectStore {
     bool express = client_->endpoint().express;
     // S3 Express lists whole folders only, in no order. What is too much is left out below.
     std::string asked = express ? prefix.substr(0, prefix.rfind('/') + 1) : prefix;
-    S3Request request{.query = {{"list-type", "2"},
-                                {"encoding-type", "url"},
-                                {"max-keys", Cat(std::min(options.limit, kMaxKeysPerRequest))}},
-                      .answer_is_xml = true};
+    S3Request request{
+        .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"max-keys", Cat(std::min(options.limit, kMaxKeysPerRequest))}},
+        .answer_is_xml = true};
     if (!asked.empty()) request.query.emplace_back("prefix", asked);
     if (!options.page.empty()) request.query.emplace_back("continuation-token", options.page);
     if (!options.start_after.empty() && !express) request.query.emplace_back("start-after", prefix_ + options.start_after);
@@ -117,7 +117,8 @@ class S3Store final : public ObjectStore {
     ours.entries.reserve(page->entries.size());
     for (ListEntry& entry : page->entries) {
       if (!entry.key.starts_with(asked)) {
-        return Status(Code::kUnavailable, Cat(what, ": the store answered with ", entry.key.substr(0, 100), ", which does not lie under it"));
+        return Status(Code::kUnavailable,
+                      Cat(what, ": the store answered with ", entry.key.substr(0, 100), ", which does not lie under it"));
       }
       // The key that equals our prefix is a mark that some tools leave to make a folder show.
       if (!entry.key.starts_with(prefix) || entry.key.size() == prefix_.size()) continue;
@@ -149,7 +150,9 @@ class S3Store final : public ObjectStore {
   std::string What(std::string_view verb, const std::string& key, const GetOptions& options) const {
     return options.range.all() ? What(verb, key) : Cat(What(verb, key), " (", options.range.ToString(), ')');
   }
-  Status Refused(const Refusal& refusal, std::string_view what) const { return ToStatus(refusal, what, config_.bucket, client_->region()); }
+  Status Refused(const Refusal& refusal, std::string_view what) const {
+    return ToStatus(refusal, what, config_.bucket, client_->region());
+  }
   Status Wrong(const std::string& key, const GetOptions& options, std::string_view why, Code code = Code::kUnavailable) const {
     return Status(code, Cat(What("read", key, options), ": the answer ", why));
   }
@@ -163,7 +166,8 @@ class S3Store final : public ObjectStore {
     }
     if (response.status == 206 && !options.range.all()) {
       std::optional<ContentRange> range = ReadContentRange(response.Header("content-range"));
-      if (!range) return Wrong(key, options, Cat("has no proper Content-Range: \"", response.Header("content-range").substr(0, 100), '"'));
+      if (!range)
+        return Wrong(key, options, Cat("has no proper Content-Range: \"", response.Header("content-range").substr(0, 100), '"'));
       auto [first, count] = options.range.Within(range->size);
       if (first != range->first || count != range->count) {
         return Wrong(key, options, Cat("is about other bytes: ", response.Header("content-range")));
@@ -173,11 +177,13 @@ class S3Store final : public ObjectStore {
     }
     if (response.status != 200) return Wrong(key, options, Cat("has the status ", response.status));
     auto [first, count] = options.range.Within(got);
-    if (first != 0 || count != got) return Wrong(key, options, "is the whole object; this store ignores ranges", Code::kUnsupported);
+    if (first != 0 || count != got)
+      return Wrong(key, options, "is the whole object; this store ignores ranges", Code::kUnsupported);
     return std::optional(Object{std::move(response.body), got});
   }
 
-  Result<std::optional<Object>> GetRefused(const std::string& key, const GetOptions& options, const S3Answer& answer, const Deadline& deadline) {
+  Result<std::optional<Object>> GetRefused(const std::string& key, const GetOptions& options, const S3Answer& answer,
+                                           const Deadline& deadline) {
     const Refusal& refusal = *answer.refusal;
     if (refusal.status == 404 && refusal.answer.code == "NoSuchKey") return std::optional<Object>();
     if (refusal.status != 416 || options.range.all()) return Refused(refusal, What("read", key, options));
@@ -190,7 +196,8 @@ class S3Store final : public ObjectStore {
       if (head->refusal && head->refusal->status == 404) return std::optional<Object>();
       if (head->refusal) return Refused(*head->refusal, What("read", key, options));
       uint64_t length = 0;
-      if (!ParseNumber(head->response.Header("content-length"), length)) return Wrong(key, options, "does not say how long the object is");
+      if (!ParseNumber(head->response.Header("content-length"), length))
+        return Wrong(key, options, "does not say how long the object is");
       size = length;
     }
     if (options.range.Within(*size).second != 0) {
@@ -203,10 +210,11 @@ class S3Store final : public ObjectStore {
     HR_RETURN_IF_ERROR(CheckKey(key));
     std::string whole_key = prefix_ + key, what = What(if_absent ? "create" : "write", key);
     if (body.size() > config_.multipart_threshold) {
-      return PutInParts({*client_, whole_key, what, config_.bucket, body, if_absent}, {config_.part_bytes, config_.part_concurrency}, executor_,
-                        deadline);
+      return PutInParts({*client_, whole_key, what, config_.bucket, body, if_absent},
+                        {config_.part_bytes, config_.part_concurrency}, executor_, deadline);
     }
-    S3Request request{.method = "PUT", .key = whole_key, .headers = {{"x-amz-checksum-crc32c", Crc32cHeader(body)}}, .body = body};
+    S3Request request{
+        .method = "PUT", .key = whole_key, .headers = {{"x-amz-checksum-crc32c", Crc32cHeader(body)}}, .body = body};
     if (if_absent) request.headers.emplace_back("if-none-match", "*");
     HttpFailure failure;
     Result<S3Answer> answer = client_->Send(request, deadline, &failure);
@@ -238,8 +246,11 @@ class S3Store final : public ObjectStore {
     std::erase_if(*refusals, [](const DeleteRefusal& refusal) { return refusal.code == "NoSuchKey"; });
     if (refusals->empty()) return {};
     const DeleteRefusal& first = refusals->front();
-    Refusal refusal{.status = 200, .answer = {.code = first.code, .message = first.message, .request_id = answer->response.Header("x-amz-request-id")}};
-    return Refused(refusal, Cat("cannot delete ", refusals->size(), " of ", keys.size(), " objects, the first one s3://", config_.bucket, '/', first.key));
+    Refusal refusal{
+        .status = 200,
+        .answer = {.code = first.code, .message = first.message, .request_id = answer->response.Header("x-amz-request-id")}};
+    return Refused(refusal, Cat("cannot delete ", refusals->size(), " of ", keys.size(), " objects, the first one s3://",
+                                config_.bucket, '/', first.key));
   }
 
   const S3Config config_;
@@ -254,13 +265,15 @@ Result<std::shared_ptr<ObjectStore>> MakeS3Store(S3Config config, std::shared_pt
                                                  std::shared_ptr<HttpClient> http, Executor& executor, Clock& clock) {
   HR_ASSIGN_OR_RETURN(S3Endpoint endpoint, FindEndpoint(config));
   if (config.part_bytes < (5u << 20)) {
-    return Status(Code::kInvalidArgument, Cat("parts of ", config.part_bytes, " bytes are too small: S3 wants 5 MiB or more (part_size)"));
+    return Status(Code::kInvalidArgument,
+                  Cat("parts of ", config.part_bytes, " bytes are too small: S3 wants 5 MiB or more (part_size)"));
   }
   if (config.multipart_threshold > (5ull << 30)) {
     return Status(Code::kInvalidArgument, "multipart_threshold is above 5 GiB, the most that S3 takes in one request");
   }
   if (!config.unsigned_requests && credentials == nullptr) {
-    return Status(Code::kInvalidArgument, Cat("no credentials for s3://", config.bucket, ", and unsigned requests were not asked for"));
+    return Status(Code::kInvalidArgument,
+                  Cat("no credentials for s3://", config.bucket, ", and unsigned requests were not asked for"));
   }
   NamedValues headers;
   if (config.requester_pays) headers.emplace_back("x-amz-request-payer", "requester");
@@ -269,8 +282,8 @@ Result<std::shared_ptr<ObjectStore>> MakeS3Store(S3Config config, std::shared_pt
     identity.service = "s3express";
     auto opener = std::make_shared<S3Client>(endpoint, identity, headers, http, clock);
     identity.source = std::make_shared<RefreshingCredentials>(
-        [opener, bucket = config.bucket](const Deadline& deadline) { return CreateExpressSession(*opener, bucket, deadline); }, executor,
-        Random::FromEntropy());
+        [opener, bucket = config.bucket](const Deadline& deadline) { return CreateExpressSession(*opener, bucket, deadline); },
+        executor, Random::FromEntropy());
     identity.token_header = "x-amz-s3session-token";
   }
   auto client = std::make_unique<S3Client>(std::move(endpoint), std::move(identity), std::move(headers), std::move(http), clock);

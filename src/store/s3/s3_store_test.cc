@@ -160,7 +160,8 @@ TEST_F(S3StoreTest, RangeOfAnEmptyObjectIsEmptyEvenIfTheStoreDoesNotSayItsSize) 
 
 TEST_F(S3StoreTest, SizeIsAskedForWhereTheRefusalDoesNotSayIt) {
   http->Always([](const HttpRequest& request) {
-    return request.method == "HEAD" ? ScriptedHttp::Answer(200, "", {{"content-length", "5"}}) : ScriptedHttp::Refuse(416, "InvalidRange");
+    return request.method == "HEAD" ? ScriptedHttp::Answer(200, "", {{"content-length", "5"}})
+                                    : ScriptedHttp::Refuse(416, "InvalidRange");
   });
   auto object = Get("a", ByteRange::At(7, 1));
   ASSERT_TRUE(object.ok() && *object) << object.status().ToString();
@@ -217,8 +218,9 @@ TEST_F(S3StoreTest, WholeBucketHasNoPrefix) {
 }
 
 std::string ListOf(const std::vector<std::string>& keys, const std::string& next = "") {
-  std::string xml = Cat("<ListBucketResult><IsTruncated>", next.empty() ? "false" : "true", "</IsTruncated><NextContinuationToken>", next,
-                        "</NextContinuationToken><EncodingType>url</EncodingType>");
+  std::string xml =
+      Cat("<ListBucketResult><IsTruncated>", next.empty() ? "false" : "true", "</IsTruncated><NextContinuationToken>", next,
+          "</NextContinuationToken><EncodingType>url</EncodingType>");
   for (const std::string& key : keys) xml += Cat("<Contents><Key>", PercentEncode(key), "</Key><Size>1</Size></Contents>");
   return xml + "</ListBucketResult>";
 }
@@ -229,9 +231,10 @@ TEST_F(S3StoreTest, ListStripsThePrefixAndAsksForThePage) {
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   EXPECT_THAT(page->entries, ElementsAre(ListEntry{"log/1", 1}, ListEntry{"log/2", 1}));
   EXPECT_EQ(page->next, "next+/=");
-  EXPECT_EQ(http->last().url,
-            "http://127.0.0.1:9000/lake?list-type=2&encoding-type=url&max-keys=1000&prefix=runs%2Fa%2Flog%2F&continuation-token=p%201"
-            "&start-after=runs%2Fa%2Flog%2F0");
+  EXPECT_EQ(
+      http->last().url,
+      "http://127.0.0.1:9000/lake?list-type=2&encoding-type=url&max-keys=1000&prefix=runs%2Fa%2Flog%2F&continuation-token=p%201"
+      "&start-after=runs%2Fa%2Flog%2F0");
 }
 
 TEST_F(S3StoreTest, ListLeavesOutWhatStartAfterExcludesWhateverTheStoreSends) {
@@ -247,8 +250,9 @@ TEST_F(S3StoreTest, ListSkipsTheMarkOfAFolder) {
 }
 
 TEST_F(S3StoreTest, ListThatCannotBeTrustedIsAnError) {
-  for (HttpResponse answer : {ScriptedHttp::Answer(200, ListOf({"other/1"})), ScriptedHttp::Answer(200, "<html>"), ScriptedHttp::Answer(200),
-                              ScriptedHttp::Refuse(200, "InternalError"), ScriptedHttp::Answer(200, ListOf({}, "same"))}) {
+  for (HttpResponse answer :
+       {ScriptedHttp::Answer(200, ListOf({"other/1"})), ScriptedHttp::Answer(200, "<html>"), ScriptedHttp::Answer(200),
+        ScriptedHttp::Refuse(200, "InternalError"), ScriptedHttp::Answer(200, ListOf({}, "same"))}) {
     http->Always(answer);
     auto page = store().List({.page = "same"}, Deadline());
     EXPECT_THAT(page.code(), ::testing::AnyOf(Code::kUnavailable, Code::kUnsupported));
@@ -277,7 +281,8 @@ TEST_F(S3StoreTest, DeleteOfManyGoesInBatches) {
   EXPECT_EQ(sent[0].method, "POST");
   EXPECT_EQ(sent[0].url, "http://127.0.0.1:9000/lake?delete");
   std::string body = sent[0].body.Join().ToString();
-  EXPECT_THAT(body, AllOf(HasSubstr("<Key>runs/a/k&lt;0</Key>"), HasSubstr("<Key>runs/a/k&lt;999</Key>"), Not(HasSubstr("k&lt;1000<"))));
+  EXPECT_THAT(
+      body, AllOf(HasSubstr("<Key>runs/a/k&lt;0</Key>"), HasSubstr("<Key>runs/a/k&lt;999</Key>"), Not(HasSubstr("k&lt;1000<"))));
   EXPECT_NE(ScriptedHttp::Sent(sent[0], "content-md5"), "");
   EXPECT_NE(ScriptedHttp::Sent(sent[0], "x-amz-checksum-crc32c"), "");
   EXPECT_THAT(sent[2].body.Join().ToString(), HasSubstr("<Key>runs/a/k&lt;2000</Key>"));

@@ -28,7 +28,9 @@ class ScriptedHttp final : public HttpClient {
     return response;
   }
   static HttpResponse Refuse(int status, const std::string& code, const std::string& more = "", Headers headers = {}) {
-    return Answer(status, Cat("<Error><Code>", code, "</Code><Message>because.</Message><RequestId>R1</RequestId>", more, "</Error>"), headers);
+    return Answer(status,
+                  Cat("<Error><Code>", code, "</Code><Message>because.</Message><RequestId>R1</RequestId>", more, "</Error>"),
+                  headers);
   }
 
   // Answers every request by `script`, at once.

@@ -51,8 +51,8 @@ Signature Signer::Sign(const SignableRequest& request, const Credentials& creden
   }
 
   Signature out;
-  out.canonical_request = Cat(request.method, '\n', request.path, '\n', CanonicalQuery(request.query), '\n', lines, '\n', names, '\n',
-                              request.payload_hash);
+  out.canonical_request = Cat(request.method, '\n', request.path, '\n', CanonicalQuery(request.query), '\n', lines, '\n', names,
+                              '\n', request.payload_hash);
   std::string time = SigningTime(at);
   std::string day = time.substr(0, 8);
   std::string scope = Cat(day, '/', region_, '/', service_, "/aws4_request");

@@ -10,7 +10,9 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 constexpr std::string_view kSpace = " \t\r\n";
 
-bool IsNameEnd(char c) { return kSpace.find(c) != std::string_view::npos || c == '/' || c == '>' || c == '<' || c == '=' || c == '&'; }
+bool IsNameEnd(char c) {
+  return kSpace.find(c) != std::string_view::npos || c == '/' || c == '>' || c == '<' || c == '=' || c == '&';
+}
 
 bool AppendUtf8(std::string& out, uint32_t point) {
   bool is_character = point == '\t' || point == '\n' || point == '\r' || (point >= 0x20 && point < 0xD800) ||
@@ -102,7 +104,8 @@ Status XmlScanner::TakeEntity() {
   std::string_view digits = name.substr(hex ? 2 : 1);
   uint32_t point = 0;
   auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), point, hex ? 16 : 10);
-  if (error != std::errc() || stop != digits.data() + digits.size() || !AppendUtf8(text_, point)) return Broken("a bad character reference");
+  if (error != std::errc() || stop != digits.data() + digits.size() || !AppendUtf8(text_, point))
+    return Broken("a bad character reference");
   place_ = end + 1;
   return {};
 }

@@ -23,9 +23,9 @@ namespace headrace {
 class XmlScanner {
  public:
   enum class Event {
-    kOpen,   // an element begins; `path` ends with it
+    kOpen,  // an element begins; `path` ends with it
     kClose,  // it ends; `text` is what stood in it, if it had no elements inside
-    kEnd,    // the document is over, and was whole
+    kEnd,  // the document is over, and was whole
   };
 
   // `document` must outlive the scanner.
@@ -54,9 +54,9 @@ class XmlScanner {
   std::vector<size_t> open_;  // lengths of `path_` before each open element
   std::string text_;
   bool had_root_ = false;
-  bool leaf_ = false;         // nothing but text since the last tag that opened
-  bool close_next_ = false;   // the tag was <Empty/>
-  bool drop_last_ = false;    // `path_` still has the element that was closed
+  bool leaf_ = false;  // nothing but text since the last tag that opened
+  bool close_next_ = false;  // the tag was <Empty/>
+  bool drop_last_ = false;  // `path_` still has the element that was closed
 };
 
 // `text` as it must stand inside an element.

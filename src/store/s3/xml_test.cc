@@ -37,11 +37,13 @@ TEST(XmlScanner, WalksElementsAndTheirText) {
 TEST(XmlScanner, KeepsSpaceInsideText) { EXPECT_THAT(Scan("<a>  x \n</a>"), ElementsAre("<a", ">a=  x \n", "end")); }
 
 TEST(XmlScanner, DecodesEntitiesAndCdata) {
-  EXPECT_THAT(Scan("<a>&lt;&amp;&gt;&quot;&apos;&#65;&#x42;&#xFC;&#x1F701;<![CDATA[<&>]]></a>"), ElementsAre("<a", ">a=<&>\"'ABü🜁<&>", "end"));
+  EXPECT_THAT(Scan("<a>&lt;&amp;&gt;&quot;&apos;&#65;&#x42;&#xFC;&#x1F701;<![CDATA[<&>]]></a>"),
+              ElementsAre("<a", ">a=<&>\"'ABü🜁<&>", "end"));
 }
 
 TEST(XmlScanner, SkipsCommentsPrefixesAndAttributes) {
-  EXPECT_THAT(Scan("<!-- <no> --><s3:a b='x > y' c=\"/\"><!--x--><s3:b />t</s3:a >"), ElementsAre("<a", "<a/b", ">a/b=", ">a=", "end"));
+  EXPECT_THAT(Scan("<!-- <no> --><s3:a b='x > y' c=\"/\"><!--x--><s3:b />t</s3:a >"),
+              ElementsAre("<a", "<a/b", ">a/b=", ">a=", "end"));
 }
 
 TEST(XmlScanner, RefusesWhatIsNotWellFormed) {
