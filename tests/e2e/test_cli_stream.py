@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,7 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink], ids=["flipped", "cut", "gone"])
-def test_a_damaged_chunk_is_named_and_never_shown(headrace: Headrace, tmp_path: Path, damage: Any) -> None:
+def test_a_damaged_chunk_is_named_and_never_shown(headrace: Headrace, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     stream = tmp_path / "s"
     create(headrace, stream)
     append(headrace, stream, lines(tmp_path / "a.jsonl", [{"x": list(range(500))}, {"x": [1]}]))
@@ -315,7 +316,7 @@ def test_a_damaged_chunk_is_named_and_never_shown(headrace: Headrace, tmp_path: 
 
 
 @pytest.mark.parametrize("damage", [flip, cut], ids=["flipped", "cut"])
-def test_a_damaged_manifest_or_description_is_named(headrace: Headrace, tmp_path: Path, damage: Any) -> None:
+def test_a_damaged_manifest_or_description_is_named(headrace: Headrace, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     for folder in ("log", ""):
         stream = tmp_path / f"s{folder}"
         create(headrace, stream)
