@@ -408,9 +408,9 @@ std::optional<Intent> ParseIntentKey(const std::string& key) {
     bytes.push_back(static_cast<char>(byte));
   }
   if (bytes.size() < 5) return std::nullopt;
-  Decoder crc(std::string_view(bytes).substr(bytes.size() - 4));
+  uint32_t crc = Decoder(std::string_view(bytes).substr(bytes.size() - 4)).Get<uint32_t>();
   bytes.resize(bytes.size() - 4);
-  if (crc.Get<uint32_t>() != Crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())))) return std::nullopt;
+  if (crc != Crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())))) return std::nullopt;
   Decoder in{std::string_view(bytes)};
   Intent intent{key, {}, 0, 0, 0};
   auto kind = in.Get<uint8_t>();
@@ -458,6 +458,8 @@ std::optional<Intent> ParseIntentKey(const std::string& key) {
   if (!in.Done()) return std::nullopt;
   std::vector<std::string> parts = Split(std::string_view(key).substr(8), '-');
   if (parts.size() != 4 || !ParseNumber(parts[2], intent.seq)) return std::nullopt;
+  const auto* chunk = std::get_if<ChunkEdit>(&intent.edit);
+  if (chunk != nullptr && chunk->name.seq != intent.seq) return std::nullopt;
   if (IntentKey(intent.edit, intent.seq) != key) return std::nullopt;
   return intent;
 }
