@@ -110,7 +110,8 @@ Result<std::optional<std::string>> StepInputs::ReadLine() {
       return Status(Code::kInvalidArgument, fmt::format("{}, line {}: longer than 1 GiB", name_, line_ + 1));
     // A terminal or pipe may have nothing to say for a long time, and Ctrl-C does not end a read.
     struct pollfd wait = {descriptor_, POLLIN, 0};
-    while (poll(&wait, 1, kPollMilliseconds) == 0) {
+    // The signal itself ends a poll early, before anybody has asked to stop.
+    for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR); ready = poll(&wait, 1, kPollMilliseconds)) {
       if (stop_.stop_requested()) return Status(Code::kCancelled, "reading was stopped");
     }
     if (stop_.stop_requested()) return Status(Code::kCancelled, "reading was stopped");

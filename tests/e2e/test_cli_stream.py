@@ -470,14 +470,14 @@ def test_interrupted_it_says_how_far_it_came(headrace: Headrace, tmp_path: Path)
 def test_killed_and_started_again_every_line_is_there_once(headrace: Headrace, tmp_path: Path, order: str) -> None:
     """Several appending processes, each killed at random moments until it got through."""
     stream = tmp_path / "s"
-    producers, per_producer = (4, 40) if order == "arrival" else (1, 60)
+    producers, per_producer = (4, 40) if order == "arrival" else (1, 800)
     create(headrace, stream, "--lanes", "1", "--strands", "4", "--order", order)
     files = [numbers(tmp_path / f"{p}.jsonl", [1000 * p + i for i in range(per_producer)]) for p in range(producers)]
     dice = random.Random(7)
     kills = 0
 
     def start(p: int) -> tuple[subprocess.Popen[str], float]:
-        patience = dice.uniform(0.02, 0.4) if kills < 25 else 1e9
+        patience = dice.uniform(0.02, 0.2) if kills < 25 else 1e9
         return headrace.start("append", stream, files[p], "--source", f"producer {p}"), time.monotonic() + patience
 
     running = {p: start(p) for p in range(producers)}
