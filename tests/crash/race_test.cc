@@ -44,8 +44,9 @@ pid_t StartRunner(const std::string& root, Board& board, int runner) {
       auto outcome = store.PutIfAbsent(KeyOf(key), BodyOf(runner, key), kNever);
       if (!outcome.ok() || outcome->kind == PutOutcome::kUnknown) ::_exit(1);
       if (outcome->kind == PutOutcome::kCreated) {
-        ++board.winners[key];
+        // In this order: whoever is killed between the two has not told anybody yet.
         board.winner[key] = runner;
+        ++board.winners[key];
       }
       int seen = board.next_key;
       while (seen < key && !board.next_key.compare_exchange_weak(seen, key)) {
