@@ -517,7 +517,15 @@ Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, boo
 
 Result<bool> StreamLog::SealNow(const Deadline& deadline) {
   StatePtr state = known();
-  HR_ASSIGN_OR_RETURN(std::optional<Edit> seal, PrepareSeal(state->manifest, /*urgent=*/true, deadline));
+  std::optional<Edit> seal;
+  {
+    // What is prepared already would stand in the way of another one.
+    std::lock_guard lock(mutex_);
+    seal = std::exchange(seal_, std::nullopt);
+  }
+  if (!seal) {
+    HR_ASSIGN_OR_RETURN(seal, PrepareSeal(state->manifest, /*urgent=*/true, deadline));
+  }
   if (!seal) return false;
   Status sealed = Commit(*seal, deadline).status();
   // Somebody else was first.
