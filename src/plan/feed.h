@@ -1,0 +1,31 @@
+// What the plan sees of samples: their sizes, in the order of each source.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "headrace/result.h"
+#include "recipe/position.h"
+
+namespace headrace {
+
+struct SampleInfo {
+  SampleRef ref;
+  uint32_t length = 0;  // tokens, or 0 where nothing is tokenised
+  uint64_t bytes = 0;
+  uint32_t label_tokens = 0;  // how many of them are trained on
+  std::vector<double> numbers;  // the numeric kept columns, for cost expressions
+};
+
+// One strand's view of all sources. Not thread-safe.
+class SampleFeed {
+ public:
+  virtual ~SampleFeed() = default;
+  // The next sample of the source in this strand's order; nothing when its share of the source is used up (all its epochs).
+  virtual Result<std::optional<SampleInfo>> Next(uint16_t source) = 0;
+  // The same sample again, when a strand is taken over: carried samples are remembered as references.
+  virtual Result<SampleInfo> Again(const SampleRef& ref) = 0;
+};
+
+}  // namespace headrace

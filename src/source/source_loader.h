@@ -1,0 +1,76 @@
+// One source, in the order of every strand: any window of it, from any instance, at any time.
+//
+// A window is a pure function of the inventory, the seed, the strand and the position, so that a second instance is a hot spare without further
+// protocol, and one that was forgotten can be loaded again. One loader per source and process serves all strands of that process; what it
+// keeps counts against one memory budget over all loaders.
+//
+// Thread-safe.
+#pragma once
+
+#include <arrow/record_batch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "recipe/position.h"
+#include "source/inventory.h"
+
+namespace headrace {
+
+// A row that cannot be used, and why.
+struct BadRow {
+  int64_t row;  // of the batch
+  std::string why;
+};
+
+// What happens to rows before they are planned (transform/). Batches carry the columns `__file` (int32, index into the inventory's files) and
+// `__row` (int64, in that file), which stay with their rows. Rows named in `bad` are dropped by the caller or end it, as the recipe says.
+// `seed` is a pure function of the place of the batch in the source.
+using RowTransform = std::function<Result<std::shared_ptr<arrow::RecordBatch>>(const std::shared_ptr<arrow::RecordBatch>& batch,
+                                                                               uint64_t seed, std::vector<BadRow>& bad)>;
+
+struct Window {
+  std::shared_ptr<arrow::RecordBatch> rows;  // transformed, in file order, with __file and __row
+  std::vector<uint32_t> order;  // shuffled: sample i of the piece is row order[i]; with groups, neighbours stay together
+  bool last_of_group = false;
+  uint64_t skipped = 0;  // bad rows
+  uint64_t bytes = 0;  // in memory
+};
+
+// Memory that all loaders of a process share, in bytes; the least recently used windows are forgotten beyond it.
+class WindowBudget;
+std::shared_ptr<WindowBudget> MakeWindowBudget(uint64_t bytes);
+
+struct SourceLoaderOptions {
+  uint64_t seed = 0;
+  uint32_t strands = 1;
+  bool shuffle = true;
+  uint32_t group_size = 1;
+  double holdout_fraction = 0;  // rows whose hash of `holdout_by` (or file and row, if empty) falls below are left out
+  std::string holdout_by;
+  bool holdout_split = false;  // the other way round: only those
+  uint64_t limit = 0;
+  BadSamples bad_samples;
+  std::vector<std::string> columns;  // that are read at all; empty: all
+  std::shared_ptr<WindowBudget> budget;
+};
+
+class SourceLoader {
+ public:
+  static Result<std::unique_ptr<SourceLoader>> Open(const SourceSpec& spec, std::shared_ptr<const Inventory> inventory,
+                                                    SourceLoaderOptions options, RowTransform transform);
+  virtual ~SourceLoader() = default;
+
+  // How many groups the strand has in an epoch: its share of the shuffled granules. 0: the source is too small for this strand.
+  virtual uint32_t Groups(uint16_t strand, uint32_t epoch) const = 0;
+  // The window at `at` (its index does not matter). An empty one past the end of the group is an error: ask `last_of_group`.
+  virtual Result<std::shared_ptr<const Window>> Load(uint16_t strand, const Position& at, const Deadline& deadline) = 0;
+  // Begins to load it in the background, if there is room.
+  virtual void Prefetch(uint16_t strand, const Position& at) = 0;
+
+  virtual const Inventory& inventory() const = 0;
+};
+
+}  // namespace headrace
