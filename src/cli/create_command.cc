@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/stream_for_command.h"
-#include "store/probe.h"
+#include "headrace/stream.h"
 
 namespace headrace::cli {
 namespace {
@@ -50,11 +50,11 @@ class CreateCommand final : public Command {
 
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
-    app.add_option("--lanes", info_.lanes, "shares of a step; the ranks that read it are a divisor of this")
+    app.add_option("--lanes", options_.lanes, "shares of a step; the ranks that read it are a divisor of this")
         ->required()
         ->type_name("L")
         ->check(CLI::Range(1u, StreamInfo::kMaxLanes));
-    app.add_option("--strands", info_.strands, "the most processes that can ever append at once")
+    app.add_option("--strands", options_.strands, "the most processes that can ever append at once")
         ->required()
         ->type_name("V")
         ->check(CLI::Range(1u, StreamInfo::kMaxStrands));
@@ -63,8 +63,10 @@ class CreateCommand final : public Command {
            [this](const std::string& text) {
              Result<std::vector<Column>> columns = ParseColumns(text);
              if (!columns.ok()) throw CLI::ValidationError("--columns", columns.status().message());
-             info_.columns = *std::move(columns);
-             if (Status checked = WithShape().Check(); !checked.ok()) throw CLI::ValidationError("--columns", checked.message());
+             StreamInfo info;
+             info.columns = *std::move(columns);
+             if (Status checked = info.Check(); !checked.ok()) throw CLI::ValidationError("--columns", checked.message());
+             options_.columns = std::move(info.columns);
            },
            "what every lane of a step holds: \"name:type,…\"; also name:ragged:type (rows of any length), name:bytes")
         ->required()
@@ -72,10 +74,12 @@ class CreateCommand final : public Command {
     app.add_option("--order", order_, "planned: the same steps whatever the timing; arrival: first come, first served (planned)")
         ->type_name("ORDER")
         ->check(CLI::IsMember({"planned", "arrival"}));
-    app.add_option("--block-steps", block_steps_, "how many steps are committed together (1)")
+    app.add_option_function<uint32_t>(
+           "--block-steps", [this](uint32_t steps) { options_.blocks = BlockSizes::Even(steps); },
+           "how many steps are committed together (1)")
         ->type_name("K")
         ->check(CLI::Range(1u, 65536u));
-    app.add_flag("--no-probe", no_probe_, "do not try whether the store is safe to commit to");
+    app.add_flag_callback("--no-probe", [this] { options_.probe = false; }, "do not try whether the store is safe to commit to");
     app.footer(
         "Types: uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 bfloat16 float32 float64 bool. All of this is fixed for the\n"
         "life of the stream. The store is probed first (as `headrace probe` does), and one that lies is refused.\n"
@@ -86,52 +90,28 @@ class CreateCommand final : public Command {
 
   Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
     HR_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(uri_));
-    Deadline deadline = Deadline::OnlyStop(stop);
     if (opened.uri.scheme == StoreUri::Scheme::kS3) HR_RETURN_IF_ERROR(Reach(opened, stop));
-    StreamInfo info = WithShape();
-    info.order = order_ == "arrival" ? Order::kArrival : Order::kPlanned;
-    HR_ASSIGN_OR_RETURN(info.blocks, BlockSizes::FromPhases({{UINT64_MAX, block_steps_}}));
-    Random random = Random::FromEntropy();
-    for (unsigned char& byte : info.uuid) byte = static_cast<unsigned char>(random.Next());
-    HR_RETURN_IF_ERROR(info.Check());
-    // Before the store is tried at length: there may be a stream already.
-    HR_ASSIGN_OR_RETURN(std::optional<Object> there, opened.store->Get("stream.json", deadline));
-    if (there) return Status(Code::kConflict, fmt::format("there is a stream at {} already", opened.store->Describe()));
-    if (!no_probe_) HR_RETURN_IF_ERROR(RequireSafeStore(opened, random, deadline));
-    HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, StreamLog::Create(info, ContextForCommand(opened), deadline));
+    options_.order = order_ == "arrival" ? Order::kArrival : Order::kPlanned;
+    Progress progress;
+    options_.on_probe = [&](std::string_view title, int done, int of) {
+      progress.Show(title, static_cast<double>(done) / std::max(1, of));
+    };
+    HR_ASSIGN_OR_RETURN(Stream stream, Stream::Create(uri_, options_, Deadline::OnlyStop(stop)));
+    progress.Clear();
+    const StreamInfo& info = stream.info();
     std::string uuid = UuidText(info.uuid);
     if (console.json()) {
-      console.SayJson({{"uuid", uuid},
-                       {"stream", opened.store->Describe()},
-                       {"lanes", info.lanes},
-                       {"strands", info.strands},
-                       {"order", order_}});
+      console.SayJson(
+          {{"uuid", uuid}, {"stream", stream.Describe()}, {"lanes", info.lanes}, {"strands", info.strands}, {"order", order_}});
     }
     console.Say(uuid);
     return kDone;
   }
 
  private:
-  StreamInfo WithShape() const {
-    StreamInfo info = info_;
-    info.window = std::min(StreamInfo::kMaxStrands, 2 * info.strands);
-    return info;
-  }
-
-  static Status RequireSafeStore(const OpenedStore& opened, const Random& random, const Deadline& deadline) {
-    Progress progress;
-    ProbeOptions options;
-    options.on_progress = [&](std::string_view title, int done, int of) {
-      progress.Show(title, static_cast<double>(done) / std::max(1, of));
-    };
-    return RequireSafe(*opened.once, options, deadline, SharedExecutor(), random.Fork("probe"));
-  }
-
   std::string uri_;
-  StreamInfo info_;
+  StreamOptions options_;
   std::string order_ = "planned";
-  uint32_t block_steps_ = 1;
-  bool no_probe_ = false;
 };
 
 }  // namespace

@@ -21,16 +21,13 @@ Result<OpenedStore> OpenForCommand(const std::string& text) {
   OpenedStore opened;
   HR_ASSIGN_OR_RETURN(opened.uri, ParseStoreUri(text));
   const Surroundings surroundings = Surroundings::Process();
-  StorageOptions once;
-  if (opened.uri.scheme != StoreUri::Scheme::kMemory) once.emplace("retries", "0");
   if (opened.uri.scheme == StoreUri::Scheme::kS3) {
-    once.emplace("hedge", "false");
     HR_ASSIGN_OR_RETURN(StoreSettings settings, ReadStoreSettings(opened.uri, {}));
     HR_ASSIGN_OR_RETURN(S3Setup setup, ConfigureS3(opened.uri, settings, surroundings));
     opened.on_this_machine = IsLoopback(setup.config.endpoint);
   }
   HR_ASSIGN_OR_RETURN(opened.store, OpenStore(opened.uri, {}, surroundings));
-  HR_ASSIGN_OR_RETURN(opened.once, OpenStore(opened.uri, once, surroundings));
+  HR_ASSIGN_OR_RETURN(opened.once, OpenStoreOnce(opened.uri, {}, surroundings));
   return opened;
 }
 

@@ -155,6 +155,12 @@ Result<Store> OpenStore(const StoreUri& uri, const StorageOptions& options, cons
   return Status(Code::kInternal, Cat(uri.ToString(), ": a scheme without a store"));
 }
 
+Result<Store> OpenStoreOnce(const StoreUri& uri, StorageOptions options, const Surroundings& surroundings) {
+  if (uri.scheme != StoreUri::Scheme::kMemory) options.insert_or_assign("retries", "0");
+  if (uri.scheme == StoreUri::Scheme::kS3) options.insert_or_assign("hedge", "false");
+  return OpenStore(uri, options, surroundings);
+}
+
 Result<Store> OpenStore(const std::string& uri, const StorageOptions& options) {
   HR_ASSIGN_OR_RETURN(StoreUri parsed, ParseStoreUri(uri));
   return OpenStore(parsed, options, Surroundings::Process());

@@ -40,4 +40,7 @@ Result<S3Setup> ConfigureS3(const StoreUri& uri, const StoreSettings& settings, 
 Result<std::shared_ptr<ObjectStore>> OpenStore(const StoreUri& uri, const StorageOptions& options,
                                                const Surroundings& surroundings);
 
+// The same with one attempt a call and no hedges: for whoever looks at single answers, as `Probe` does.
+Result<std::shared_ptr<ObjectStore>> OpenStoreOnce(const StoreUri& uri, StorageOptions options, const Surroundings& surroundings);
+
 }  // namespace headrace

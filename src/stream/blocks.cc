@@ -4,6 +4,12 @@
 
 namespace headrace {
 
+BlockSizes BlockSizes::Even(uint32_t steps) {
+  BlockSizes sizes;
+  sizes.phases_.front().steps = std::max(1u, steps);
+  return sizes;
+}
+
 BlockSizes BlockSizes::Growing(uint32_t strands, uint32_t steps) {
   BlockSizes sizes;
   sizes.phases_.clear();

@@ -8,24 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "headrace/array.h"
 #include "headrace/bytes.h"
 #include "headrace/result.h"
 #include "headrace/store.h"
 #include "stream/stream_info.h"
 
 namespace headrace {
-
-// An array in memory: its type, shape and bytes, row after row.
-struct Array {
-  static constexpr size_t kMaxDims = 8;
-
-  Dtype dtype = Dtype::kI32;
-  std::vector<uint64_t> shape;
-  Bytes bytes;
-
-  uint64_t elements() const;
-  friend bool operator==(const Array&, const Array&) = default;
-};
 
 // The arrays of all columns in the stream's order: one for a plain column, values and offsets (int64, one more than rows) for the others.
 // Refused if they do not fit the columns.

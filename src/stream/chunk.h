@@ -12,17 +12,11 @@
 #include <span>
 #include <vector>
 
+#include "headrace/chunk.h"
 #include "headrace/store.h"
 #include "stream/edit.h"
 
 namespace headrace {
-
-enum class Codec : uint8_t { kNone = 0, kZstd = 1 };
-
-struct ChunkOptions {
-  Codec codec = Codec::kNone;
-  int zstd_level = 1;
-};
 
 // Puts a chunk together. Cells are borrowed until `Finish`; nothing is copied but what is compressed.
 class ChunkBuilder {

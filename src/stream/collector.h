@@ -15,25 +15,10 @@
 #include <memory>
 #include <string>
 
+#include "headrace/retention.h"
 #include "stream/stream_log.h"
 
 namespace headrace {
-
-struct CollectOptions {
-  Duration grace = std::chrono::seconds(60);
-  bool dry_run = false;  // says what would go, changes nothing
-  uint64_t keep_manifests = 64;  // newest manifests that are never forgotten
-};
-
-struct Collected {
-  uint64_t trim_step = 0;
-  uint64_t expired_pins = 0;
-  uint64_t chunks = 0, chunk_bytes = 0;  // before the trim point
-  uint64_t orphans = 0, orphan_bytes = 0;
-  uint64_t segments = 0;
-  uint64_t intents = 0;
-  uint64_t manifests = 0;
-};
 
 class Collector {
  public:

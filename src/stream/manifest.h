@@ -15,40 +15,15 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "headrace/chunk.h"
 #include "headrace/result.h"
+#include "headrace/retention.h"
 #include "stream/stream_info.h"
 
 namespace headrace {
 
 // The link of a strand's chain: what the next edit must name as `prev`.
 using Link = std::array<unsigned char, 16>;
-
-// Names a chunk for ever: no two chunks of a stream have the same name.
-struct ChunkName {
-  uint16_t strand = 0;
-  uint32_t epoch = 0;
-  uint64_t seq = 0;
-  uint64_t nonce = 0;
-
-  std::string Key() const;  // data/<strand>/<epoch>-<seq>-<nonce>
-  static std::optional<ChunkName> FromKey(const std::string& key);
-  friend auto operator<=>(const ChunkName&, const ChunkName&) = default;
-};
-
-// A chunk in the index.
-struct Entry {
-  ChunkName name;
-  uint64_t block = 0;
-  uint64_t first_step = 0;  // set when the block becomes visible
-  uint32_t steps = 0;
-  uint64_t bytes = 0;
-  uint32_t header_bytes = 0;
-  uint32_t header_crc = 0;
-  uint32_t mixture = 0;
-
-  uint64_t end_step() const { return first_step + steps; }
-  friend bool operator==(const Entry&, const Entry&) = default;
-};
 
 struct Strand {
   uint32_t epoch = 0;  // who may write: bumped by every start and take-over
@@ -85,14 +60,6 @@ struct SegmentRef {
   std::string Key() const;  // index/<level>-<first block>-<end block>-<nonce>
   static std::optional<SegmentRef> FromKey(const std::string& key);  // without what a key does not say
   friend bool operator==(const SegmentRef&, const SegmentRef&) = default;
-};
-
-struct Pin {
-  std::string name;
-  uint64_t step = 0;
-  uint64_t counter = 0;  // number of the manifest that set or renewed it last: grows for as long as somebody is there
-  uint32_t term_seconds = 0;  // 0: stays until it is taken away
-  friend bool operator==(const Pin&, const Pin&) = default;
 };
 
 // From `first_block` on, blocks are drawn with the mixture `number`.

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "store/create.h"
+#include "stream/cell.h"
 #include "stream/rules.h"
 
 namespace headrace {
@@ -106,12 +107,32 @@ Status StrandWriter::Append(const Turn& turn, ChunkBuilder& chunk, Bytes state, 
   return AppendChunk(turn, chunk, std::move(state), /*finish=*/false, deadline);
 }
 
+Status StrandWriter::Append(const Turn& turn, std::span<const std::vector<CellArrays>> steps, Bytes state,
+                            const Deadline& deadline, const ChunkOptions& options) {
+  ChunkBuilder chunk(log_->info(), options);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    std::vector<Body> cells;
+    for (size_t lane = 0; lane < steps[i].size(); ++lane) {
+      Result<Body> cell = BuildCell(steps[i][lane], log_->info().columns);
+      if (!cell.ok()) return cell.status().Annotate(Cat("step ", i, " of the block, lane ", lane));
+      cells.push_back(*std::move(cell));
+    }
+    HR_RETURN_IF_ERROR(chunk.AddStep(std::move(cells)));
+  }
+  return Append(turn, chunk, std::move(state), deadline);
+}
+
 Status StrandWriter::End(const Deadline& deadline) {
   EndEdit edit{log_->info().uuid, strand_, epoch_, link_, block_};
   HR_RETURN_IF_ERROR(log_->Commit(edit, deadline).status());
   link_ = NextLink(edit);
   ended_ = true;
   return {};
+}
+
+Status StrandWriter::Finish(const Deadline& deadline) {
+  ChunkBuilder nothing(log_->info(), {});
+  return Finish(nothing, deadline);
 }
 
 Status StrandWriter::Finish(ChunkBuilder& chunk, const Deadline& deadline) {

@@ -35,13 +35,15 @@ struct StreamContext {
   Rules rules = {};
 };
 
+// A manifest and its bytes, which the next one's hash covers.
+struct StreamState {
+  Manifest manifest;
+  Bytes encoded;
+};
+
 class StreamLog {
  public:
-  // A manifest and its bytes, which the next one's hash covers.
-  struct State {
-    Manifest manifest;
-    Bytes encoded;
-  };
+  using State = StreamState;
   using StatePtr = std::shared_ptr<const State>;
 
   // Writes stream.json and the first manifest. kConflict if there is a stream already.

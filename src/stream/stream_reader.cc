@@ -13,6 +13,8 @@ constexpr auto kSlowestPoll = std::chrono::seconds(2);
 
 }  // namespace
 
+Result<StreamLog::StatePtr> StreamReader::Refresh(const Deadline& deadline) { return log_->Refresh(deadline); }
+
 Result<bool> StreamReader::WaitFor(uint64_t step, const Deadline& deadline) {
   Duration wait = kFirstPoll;
   StreamLog::StatePtr state = log_->known();
@@ -132,10 +134,22 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
   return block;
 }
 
-Result<std::vector<Array>> StreamReader::ReadCell(uint64_t step, uint32_t lane, const Deadline& deadline) {
-  HR_ASSIGN_OR_RETURN(Block block, ReadBlock(step, lane, lane + 1, deadline));
-  return headrace::ReadCell(block.cells[step - block.entry.first_step][0], log_->info().columns,
+Result<CellArrays> StreamReader::CellOf(const Block& block, uint64_t step, uint32_t lane) const {
+  const Entry& entry = block.entry;
+  if (step < entry.first_step || step >= entry.end_step() || lane < block.first_lane ||
+      lane - block.first_lane >= block.cells.front().size()) {
+    return Status(Code::kInvalidArgument, Cat("lane ", lane, " of step ", step, " is not in the block of steps ",
+                                              entry.first_step, " to ", entry.end_step() - 1, " that was read"));
+  }
+  return headrace::ReadCell(block.cells[step - entry.first_step][lane - block.first_lane], log_->info().columns,
                             Cat("step ", step, ", lane ", lane, " of ", log_->store().Describe()));
+}
+
+Result<CellArrays> StreamReader::ReadCell(uint64_t step, uint32_t lane, const Deadline& deadline) {
+  if (lane >= log_->info().lanes)
+    return Status(Code::kInvalidArgument, Cat("there is no lane ", lane, ": the stream has ", log_->info().lanes));
+  HR_ASSIGN_OR_RETURN(Block block, ReadBlock(step, lane, lane + 1, deadline));
+  return CellOf(block, step, lane);
 }
 
 }  // namespace headrace

@@ -1,62 +1,7 @@
-// Reads any lanes of any steps, and never returns a wrong byte.
-//
-// A reader follows the log with few requests, finds a step's chunk in the index, and fetches exactly the lanes it was asked for, plus the
-// chunk's small header once. Everything is checked against the manifest before it is handed out: damage is kCorrupt and names the
-// object; a step that retention removed is kTrimmed.
-//
-// Thread-safe. Keeps the headers of a few chunks; the bytes it returns belong to the caller.
+// Public: include/headrace/stream_reader.h has it.
 #pragma once
 
-#include <atomic>
-#include <list>
-#include <memory>
-#include <mutex>
-
+#include "headrace/stream_reader.h"
 #include "stream/cell.h"
 #include "stream/chunk.h"
 #include "stream/stream_log.h"
-
-namespace headrace {
-
-class StreamReader {
- public:
-  explicit StreamReader(std::shared_ptr<StreamLog> log) : log_(std::move(log)) {}
-
-  // The neighbouring lanes [first, end) of all steps of one chunk, in one range read.
-  struct Block {
-    Entry entry;
-    uint32_t first_lane = 0;
-    // cells[step − entry.first_step][lane − first_lane]: the cell's bytes, checked.
-    std::vector<std::vector<Bytes>> cells;
-  };
-
-  // How far the stream is: the newest manifest. Asks the store.
-  Result<StreamLog::StatePtr> Refresh(const Deadline& deadline) { return log_->Refresh(deadline); }
-  // Waits until `step` is visible, or the stream is sealed before it (false), asking less and less often.
-  Result<bool> WaitFor(uint64_t step, const Deadline& deadline);
-
-  // The block that holds `step`. kNotFound: it is not there (yet).
-  Result<Block> ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
-  Result<Entry> Find(uint64_t step, const Deadline& deadline);
-  Result<Block> ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
-
-  // The arrays of one cell.
-  Result<std::vector<Array>> ReadCell(uint64_t step, uint32_t lane, const Deadline& deadline);
-
-  // What was fetched, and what of it was asked for: their ratio is the read amplification.
-  uint64_t fetched_bytes() const { return fetched_; }
-  uint64_t wanted_bytes() const { return wanted_; }
-
- private:
-  Result<std::shared_ptr<const ChunkHeader>> Header(const Entry& entry, const Deadline& deadline);
-  // What a missing object means, by the newest manifest.
-  Status Missing(const Entry& entry, const Deadline& deadline);
-
-  std::shared_ptr<StreamLog> log_;
-  std::atomic<uint64_t> fetched_ = 0;
-  std::atomic<uint64_t> wanted_ = 0;
-  std::mutex mutex_;
-  std::list<std::pair<ChunkName, std::shared_ptr<const ChunkHeader>>> headers_;  // newest use first
-};
-
-}  // namespace headrace

@@ -32,17 +32,24 @@ def test_the_gate_opens_for_a_good_store_and_no_other(headrace: Headrace, tmp_pa
     assert wrong.stdout.startswith("no: ")
 
 
+def run(*command: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def compiled(example: str, scratch: Path) -> Path:
+    """The folder with the program of an example, compiled against nothing but what is installed."""
+    installed, build = scratch / "installed", scratch / "build"
+    run("cmake", "--install", ROOT / "build" / "release", "--prefix", installed)
+    run("cmake", "-S", ROOT / "examples" / example, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={installed}")
+    run("ninja", "-C", build)
+    return build
+
+
 @pytest.mark.slow
 def test_the_store_example_builds_and_runs(tmp_path: Path) -> None:
-    def run(*command: object) -> str:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    installed, build = tmp_path / "installed", tmp_path / "build"
-    run("cmake", "--install", ROOT / "build" / "release", "--prefix", installed)
-    run("cmake", "-S", ROOT / "examples" / "store", "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={installed}")
-    run("ninja", "-C", build)
+    build = compiled("store", tmp_path)
     folder = tmp_path / "store"
     assert run(build / "store_example", folder).splitlines() == [
         "the first writer created it",
@@ -51,3 +58,20 @@ def test_the_store_example_builds_and_runs(tmp_path: Path) -> None:
         f"file://{folder}/example/greeting has 20 bytes",
     ]
     assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_the_stream_example_builds_and_runs(headrace: Headrace, tmp_path: Path) -> None:
+    build = compiled("cpp", tmp_path)
+    folder = str(tmp_path / "stream")
+
+    def tokens(rank: int) -> int:
+        return sum((step * 4 + lane) * 8 + i for step in range(20, 48) for lane in (2 * rank, 2 * rank + 1) for i in range(8))
+
+    assert run(build / "stream_example", folder).splitlines() == [
+        "gave back 3 chunks before step 20",
+        "steps 20 to 47, sealed",
+        f"rank 0 read steps 20 to 47; its tokens sum to {tokens(0)}",
+        f"rank 1 read steps 20 to 47; its tokens sum to {tokens(1)}",
+    ]
+    assert headrace("verify", folder).status == 0

@@ -1,0 +1,72 @@
+// Reads any lanes of any steps, and never returns a wrong byte.
+//
+// A reader follows the log with few requests, finds a step's chunk in the index, and fetches exactly the lanes it was asked for, plus the
+// chunk's small header once. Everything is checked against the manifest before it is handed out: damage is kCorrupt and names the
+// object; a step that retention removed is kTrimmed.
+//
+// Thread-safe. Keeps the headers of a few chunks; the bytes it returns belong to the caller.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "headrace/array.h"
+#include "headrace/chunk.h"
+#include "headrace/deadline.h"
+#include "headrace/result.h"
+
+namespace headrace {
+
+struct ChunkHeader;
+class StreamLog;
+struct StreamState;
+
+class StreamReader {
+ public:
+  // `Stream::Reader` is what programs call.
+  explicit StreamReader(std::shared_ptr<StreamLog> log) : log_(std::move(log)) {}
+
+  // The neighbouring lanes [first, end) of all steps of one chunk, in one range read.
+  struct Block {
+    Entry entry;  // which steps it has: [entry.first_step, entry.end_step())
+    uint32_t first_lane = 0;
+    // cells[step − entry.first_step][lane − first_lane]: the cell's bytes, checked.
+    std::vector<std::vector<Bytes>> cells;
+  };
+
+  // How far the stream is: the newest manifest. Asks the store.
+  Result<std::shared_ptr<const StreamState>> Refresh(const Deadline& deadline);
+  // Waits until `step` is visible, or the stream is sealed before it (false), asking less and less often.
+  Result<bool> WaitFor(uint64_t step, const Deadline& deadline);
+
+  // The block that holds `step`. kNotFound: it is not there (yet).
+  Result<Block> ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
+  Result<Entry> Find(uint64_t step, const Deadline& deadline);
+  Result<Block> ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
+
+  // The arrays of one cell of a block, as views into its bytes. No request.
+  Result<CellArrays> CellOf(const Block& block, uint64_t step, uint32_t lane) const;
+  // The arrays of one cell. Fetches the lane for all steps of the block: to read many steps, read blocks.
+  Result<CellArrays> ReadCell(uint64_t step, uint32_t lane, const Deadline& deadline);
+
+  // What was fetched, and what of it was asked for: their ratio is the read amplification.
+  uint64_t fetched_bytes() const { return fetched_; }
+  uint64_t wanted_bytes() const { return wanted_; }
+
+ private:
+  Result<std::shared_ptr<const ChunkHeader>> Header(const Entry& entry, const Deadline& deadline);
+  // What a missing object means, by the newest manifest.
+  Status Missing(const Entry& entry, const Deadline& deadline);
+
+  std::shared_ptr<StreamLog> log_;
+  std::atomic<uint64_t> fetched_ = 0;
+  std::atomic<uint64_t> wanted_ = 0;
+  std::mutex mutex_;
+  std::list<std::pair<ChunkName, std::shared_ptr<const ChunkHeader>>> headers_;  // newest use first
+};
+
+}  // namespace headrace
