@@ -156,8 +156,8 @@ Result<Store> OpenStore(const StoreUri& uri, const StorageOptions& options, cons
 }
 
 Result<Store> OpenStoreOnce(const StoreUri& uri, StorageOptions options, const Surroundings& surroundings) {
-  if (uri.scheme != StoreUri::Scheme::kMemory) options.insert_or_assign("retries", "0");
-  if (uri.scheme == StoreUri::Scheme::kS3) options.insert_or_assign("hedge", "false");
+  if (uri.scheme != StoreUri::Scheme::kMemory) options.insert_or_assign("retries", std::string("0"));
+  if (uri.scheme == StoreUri::Scheme::kS3) options.insert_or_assign("hedge", std::string("false"));
   return OpenStore(uri, options, surroundings);
 }
 
