@@ -1,6 +1,7 @@
 #include "cli/open_for_command.h"
 
 #include "base/random.h"
+#include "cli/kill_at_call.h"
 #include "store/retrying_store.h"
 
 namespace headrace::cli {
@@ -28,6 +29,8 @@ Result<OpenedStore> OpenForCommand(const std::string& text) {
   }
   HR_ASSIGN_OR_RETURN(opened.store, OpenStore(opened.uri, {}, surroundings));
   HR_ASSIGN_OR_RETURN(opened.once, OpenStoreOnce(opened.uri, {}, surroundings));
+  HR_ASSIGN_OR_RETURN(opened.store, KillAtCallIfAsked(opened.store));
+  HR_ASSIGN_OR_RETURN(opened.once, KillAtCallIfAsked(opened.once));
   return opened;
 }
 
