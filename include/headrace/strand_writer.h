@@ -37,6 +37,9 @@ class StrandWriter {
   // Takes the strand, from whoever has it. `Stream::Take` is what programs call.
   static Result<std::unique_ptr<StrandWriter>> Take(std::shared_ptr<StreamLog> log, uint16_t strand, const Deadline& deadline);
 
+  // The state after a strand's last chunk by the newest manifest that this process knows, without taking the strand; nothing if it has none.
+  static Result<std::optional<Bytes>> StateOf(StreamLog& log, uint16_t strand, const Deadline& deadline);
+
   uint16_t strand() const { return strand_; }
   uint32_t epoch() const { return epoch_; }
   uint64_t seq() const { return seq_; }  // of the next chunk

@@ -70,10 +70,9 @@ class AppendCommand final : public Command {
     Drain drain(stop);
     Deadline deadline = drain.deadline();
     Appender appender(log, options_);
-    HR_ASSIGN_OR_RETURN(uint64_t done, appender.Begin(Deadline::OnlyStop(stop)));
     StepInputs inputs(files_, log->info(), stop);
     uint64_t skipped = 0;
-    Status status = Append(appender, inputs, done, skipped, deadline);
+    Status status = Append(appender, inputs, skipped, Deadline::OnlyStop(stop), deadline);
     bool stopped = status.code() == Code::kCancelled && stop.stop_requested();
     if (!status.ok() && !stopped) {
       std::string before = appender.appended() > 0 ? fmt::format("; {} before it were appended", Steps(appender.appended())) : "";
@@ -83,23 +82,27 @@ class AppendCommand final : public Command {
   }
 
  private:
-  static Status Append(Appender& appender, StepInputs& inputs, uint64_t done, uint64_t& skipped, const Deadline& deadline) {
+  static Status Append(Appender& appender, StepInputs& inputs, uint64_t& skipped, const Deadline& begin,
+                       const Deadline& deadline) {
     Progress progress;
+    HR_ASSIGN_OR_RETURN(uint64_t done, appender.Foresee(begin));
     for (; skipped < done; ++skipped) {
       HR_ASSIGN_OR_RETURN(bool more, inputs.Skip());
       if (!more) return {};
       progress.Show(fmt::format("skipping what is in already: {} of {}", Steps(skipped + 1), done));
     }
-    while (true) {
-      Result<std::optional<std::vector<Body>>> cells = inputs.Next();
-      if (!cells.ok() || !*cells) {
-        // What was read before the trouble, or the end, is whole.
-        HR_RETURN_IF_ERROR(appender.Flush(deadline));
-        return std::move(cells).status();
-      }
+    Result<std::optional<std::vector<Body>>> cells = inputs.Next();
+    // A strand is taken from whoever has it, so not before there is something to append.
+    if (!cells.ok() || !*cells) return std::move(cells).status();
+    HR_ASSIGN_OR_RETURN(done, appender.Begin(begin));
+    for (; skipped < done && cells.ok() && *cells; ++skipped) cells = inputs.Next();
+    for (; cells.ok() && *cells; cells = inputs.Next()) {
       HR_RETURN_IF_ERROR(appender.Add(**std::move(cells), deadline));
       progress.Show(fmt::format("appended {}", Steps(appender.appended())));
     }
+    // What was read before the trouble, or the end, is whole.
+    HR_RETURN_IF_ERROR(appender.Flush(deadline));
+    return std::move(cells).status();
   }
 
   Result<ExitStatus> Report(const Console& console, const Appender& appender, const Manifest& manifest, uint64_t skipped,

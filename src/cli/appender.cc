@@ -50,7 +50,28 @@ Status NotOurs(uint16_t strand) {
 Appender::Appender(std::shared_ptr<StreamLog> log, AppendOptions options)
     : log_(std::move(log)), options_(std::move(options)), random_(Random::FromEntropy()) {}
 
-Result<uint64_t> Appender::Begin(const Deadline& deadline) {
+Result<uint64_t> Appender::Foresee(const Deadline& deadline) {
+  HR_RETURN_IF_ERROR(CheckOpen(deadline));
+  if (options_.source.empty()) return 0;
+  std::vector<uint16_t> strands;
+  if (planned() && !options_.strand) {
+    for (uint16_t v = 0; v < log_->info().strands; ++v) strands.push_back(v);
+  } else {
+    HR_ASSIGN_OR_RETURN(auto claims, Claims(deadline));
+    auto claim = claims.find(ClaimKey(options_.source));
+    if (claim != claims.end()) strands.push_back(claim->second);
+  }
+  uint64_t done = 0;
+  for (uint16_t strand : strands) {
+    Result<std::optional<Bytes>> state = StrandWriter::StateOf(*log_, strand, deadline);
+    if (!state.ok()) continue;  // what is wrong shows when the strand is taken
+    std::optional<Counts> counts = ReadCounts(*state);
+    if (counts && counts->contains(options_.source)) done = std::max(done, counts->at(options_.source));
+  }
+  return done;
+}
+
+Status Appender::CheckOpen(const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->RefreshFully(deadline));
   if (state->manifest.finished)
     return Status(Code::kConflict, fmt::format("the stream {} is sealed: no step can follow", log_->store().Describe()));
@@ -58,6 +79,11 @@ Result<uint64_t> Appender::Begin(const Deadline& deadline) {
     return Status(Code::kInvalidArgument, fmt::format("there is no strand {}: the stream has {}, counted from 0",
                                                       *options_.strand, log_->info().strands));
   }
+  return {};
+}
+
+Result<uint64_t> Appender::Begin(const Deadline& deadline) {
+  HR_RETURN_IF_ERROR(CheckOpen(deadline));
   HR_RETURN_IF_ERROR(planned() && !options_.strand ? TakeAll(deadline) : TakeOne(deadline));
   for (const Held& held : held_) done_ = std::max(done_, CountIn(held));
   return done_;

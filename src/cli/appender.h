@@ -35,6 +35,10 @@ class Appender {
  public:
   Appender(std::shared_ptr<StreamLog> log, AppendOptions options);
 
+  // How many steps of the source are in the stream by all that can be seen without taking anything; there may be more. Fails if nothing can
+  // be appended at all.
+  Result<uint64_t> Foresee(const Deadline& deadline);
+
   // Takes what it needs. How many steps of the source are in the stream already.
   Result<uint64_t> Begin(const Deadline& deadline);
 
@@ -55,6 +59,8 @@ class Appender {
   };
 
   bool planned() const { return log_->info().order == Order::kPlanned; }
+  // Fails if the stream is sealed, or has no such strand.
+  Status CheckOpen(const Deadline& deadline);
   Result<Held> Take(uint16_t strand, const Deadline& deadline);
   Status TakeAll(const Deadline& deadline);
   Status TakeOne(const Deadline& deadline);

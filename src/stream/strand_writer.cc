@@ -6,12 +6,31 @@
 #include "stream/rules.h"
 
 namespace headrace {
+namespace {
+
+Status NoStrand(const StreamLog& log, uint16_t strand) {
+  return Status(Code::kInvalidArgument, Cat("the stream has ", log.info().strands, " strands; there is no strand ", strand));
+}
+
+// The state in the footer of the strand's last chunk.
+Result<std::optional<Bytes>> ReadState(StreamLog& log, const Manifest& manifest, uint16_t strand, const Deadline& deadline) {
+  std::optional<ChunkName> last = manifest.LastChunk(strand);
+  if (!last) return std::optional<Bytes>();
+  const Strand& row = manifest.strands[strand];
+  std::string key = last->Key();
+  GetOptions options{.range = ByteRange::At(row.last_bytes - row.last_footer_bytes, row.last_footer_bytes)};
+  HR_ASSIGN_OR_RETURN(std::optional<Object> footer, log.store().Get(key, options, deadline));
+  if (!footer)
+    return Status(Code::kCorrupt, Cat("the last chunk of strand ", strand, ", ", log.store().Describe(key), ", is gone"));
+  HR_ASSIGN_OR_RETURN(Bytes state, DecodeFooter(footer->bytes, log.info().uuid, *last, log.store().Describe(key)));
+  return std::optional(std::move(state));
+}
+
+}  // namespace
 
 Result<std::unique_ptr<StrandWriter>> StrandWriter::Take(std::shared_ptr<StreamLog> log, uint16_t strand,
                                                          const Deadline& deadline) {
-  if (strand >= log->info().strands) {
-    return Status(Code::kInvalidArgument, Cat("the stream has ", log->info().strands, " strands; there is no strand ", strand));
-  }
+  if (strand >= log->info().strands) return NoStrand(*log, strand);
   std::unique_ptr<StrandWriter> writer(new StrandWriter(std::move(log), strand));
   HR_RETURN_IF_ERROR(writer->Bump(std::nullopt, deadline));
   return writer;
@@ -42,16 +61,13 @@ Status StrandWriter::Bump(std::optional<uint32_t> own_epoch, const Deadline& dea
   link_ = row.link;
   ended_ = row.ended;
   if (state_ && !rules.Holds(StreamRule::kResumeFromFooter)) return {};
-  state_.reset();
-  std::optional<ChunkName> last = state->manifest.LastChunk(strand_);
-  if (!last) return {};
-  std::string key = last->Key();
-  GetOptions options{.range = ByteRange::At(row.last_bytes - row.last_footer_bytes, row.last_footer_bytes)};
-  HR_ASSIGN_OR_RETURN(std::optional<Object> footer, log_->store().Get(key, options, deadline));
-  if (!footer)
-    return Status(Code::kCorrupt, Cat("the last chunk of strand ", strand_, ", ", log_->store().Describe(key), ", is gone"));
-  HR_ASSIGN_OR_RETURN(state_, DecodeFooter(footer->bytes, log_->info().uuid, *last, log_->store().Describe(key)));
+  HR_ASSIGN_OR_RETURN(state_, ReadState(*log_, state->manifest, strand_, deadline));
   return {};
+}
+
+Result<std::optional<Bytes>> StrandWriter::StateOf(StreamLog& log, uint16_t strand, const Deadline& deadline) {
+  if (strand >= log.info().strands) return NoStrand(log, strand);
+  return ReadState(log, log.known()->manifest, strand, deadline);
 }
 
 Status StrandWriter::Rebuild(const Deadline& deadline) { return Bump(epoch_, deadline); }

@@ -177,6 +177,36 @@ def test_bad_files_are_refused(headrace: Headrace, tmp_path: Path) -> None:
     assert headrace("inspect", stream, "--json").json["steps"] == 0
 
 
+@pytest.mark.parametrize("order", ["planned", "arrival"])
+def test_input_that_brings_nothing_takes_nothing_from_others(headrace: Headrace, tmp_path: Path, order: str) -> None:
+    stream = tmp_path / "s"
+    create(headrace, stream, "--lanes", "1", "--strands", "2", "--order", order)
+    good = numbers(tmp_path / "good.jsonl", [0, 1])
+    append(headrace, stream, good, "--source", "a")
+
+    def manifest() -> int:
+        return headrace("inspect", stream, "--json").json["manifest"]
+
+    before, claims = manifest(), len(list((stream / "sources").iterdir())) if order == "arrival" else 0
+    bad = lines(tmp_path / "bad.jsonl", [{"x": [0]}, {"x": [1]}, {"x": ["no number"]}])
+    fails(headrace, "append", stream, bad, "--source", "a", code="InvalidArgument", says="bad.jsonl, line 3")
+    fails(
+        headrace,
+        "append",
+        stream,
+        lines(tmp_path / "worse.jsonl", [{}]),
+        "--source",
+        "new",
+        code="InvalidArgument",
+        says="line 1",
+    )
+    fails(headrace, "append", stream, tmp_path / "absent.npz", code="NotFound", says="absent.npz")
+    assert append(headrace, stream, good, "--source", "a") == {"appended": 0, "skipped": 2, "steps": 2}
+    assert append(headrace, stream, lines(tmp_path / "empty.jsonl", []))["appended"] == 0
+    assert manifest() == before
+    assert claims == (len(list((stream / "sources").iterdir())) if order == "arrival" else 0)
+
+
 def test_a_source_goes_on_where_it_was(headrace: Headrace, tmp_path: Path) -> None:
     stream = tmp_path / "s"
     create(headrace, stream, "--lanes", "1", "--strands", "2", "--order", "arrival")
