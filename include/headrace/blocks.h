@@ -25,8 +25,13 @@ class BlockSizes {
   static BlockSizes Growing(uint32_t strands, uint32_t steps);
   static Result<BlockSizes> FromPhases(std::vector<Phase> phases);
 
+  // Like `Growing`, for a stream of exactly `total` steps, whose last block is as short as it must be. `*blocks` gets their number.
+  static BlockSizes Exactly(uint64_t total, uint32_t strands, uint32_t steps, uint64_t* blocks);
+
   // k(t).
   uint32_t Steps(uint64_t block) const;
+  // The sum of those before it: the block's first step, as long as no strand has ended.
+  uint64_t FirstStep(uint64_t block) const;
 
   const std::vector<Phase>& phases() const { return phases_; }
   friend bool operator==(const BlockSizes&, const BlockSizes&) = default;

@@ -65,6 +65,9 @@ class StrandWriter {
   // Packs the remainders of all ended strands into a last chunk and seals the stream with it; without steps in `chunk`, only seals.
   Status Finish(ChunkBuilder& chunk, const Deadline& deadline);
 
+  // The name that the next chunk will have; for objects that go with it and must be there first.
+  const ChunkName& Reserve();
+
   // The chunk that the last `Append` or `Finish` made, whatever became of it.
   const ChunkName& attempted() const { return attempted_; }
 
@@ -88,6 +91,7 @@ class StrandWriter {
   bool undecided_ = false;  // something of this epoch may still be carried
   std::optional<Bytes> state_;
   ChunkName attempted_;
+  std::optional<ChunkName> reserved_;
 };
 
 }  // namespace headrace

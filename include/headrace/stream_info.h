@@ -58,6 +58,7 @@ struct StreamInfo {
   uint32_t slots_per_marker = 1024;
   uint32_t segment_entries = 128;  // how many chunks are sealed into one segment of the index
   std::vector<Column> columns;
+  std::string recipe;  // the object that says what decides the content, "recipe/<sha256>"; empty where there is none
   std::string recipe_hash;  // of whatever decides the content; empty where nobody does
 
   std::string ToJson() const;

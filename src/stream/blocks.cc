@@ -18,6 +18,34 @@ BlockSizes BlockSizes::Growing(uint32_t strands, uint32_t steps) {
   return sizes;
 }
 
+BlockSizes BlockSizes::Exactly(uint64_t total, uint32_t strands, uint32_t steps, uint64_t* blocks) {
+  BlockSizes sizes;
+  sizes.phases_.clear();
+  *blocks = 0;
+  auto add = [&](uint64_t count, uint32_t of) {
+    if (count == 0) return;
+    sizes.phases_.push_back({count, of});
+    *blocks += count;
+    total -= count * of;
+  };
+  for (uint32_t small = 1; small < steps; small *= 2) add(std::min<uint64_t>(strands, total / small), small);
+  add(total / std::max(1u, steps), std::max(1u, steps));
+  if (total > 0) add(1, static_cast<uint32_t>(total));
+  if (sizes.phases_.empty()) sizes.phases_.push_back({1, 1});
+  sizes.phases_.back().blocks = UINT64_MAX;  // nobody makes those beyond
+  return sizes;
+}
+
+uint64_t BlockSizes::FirstStep(uint64_t block) const {
+  uint64_t step = 0;
+  for (const Phase& phase : phases_) {
+    const uint64_t before = std::min(block, phase.blocks);
+    step += before * phase.steps;
+    block -= before;
+  }
+  return step;
+}
+
 Result<BlockSizes> BlockSizes::FromPhases(std::vector<Phase> phases) {
   if (phases.empty() || phases.size() > 64) return Status(Code::kInvalidArgument, "block sizes need between 1 and 64 phases");
   for (const Phase& phase : phases) {

@@ -60,6 +60,7 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
   const Rules& rules = log_->context().rules;
   ObjectStore& store = log_->store();
   HR_ASSIGN_OR_RETURN(std::vector<ListEntry> chunks, ListAll(store, "data/", deadline));
+  HR_ASSIGN_OR_RETURN(std::vector<ListEntry> lineage, ListAll(store, "lineage/", deadline));
   HR_ASSIGN_OR_RETURN(std::vector<ListEntry> segments, ListAll(store, "index/", deadline));
   HR_ASSIGN_OR_RETURN(std::vector<ListEntry> intents, ListAll(store, "pending/", deadline));
   // Listed first, judged by a manifest read afterwards: what it does not name and what lies behind it, nobody can bring in any more.
@@ -78,14 +79,18 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
     if (std::optional<ChunkName> kept = manifest.KeptChunk(v)) live.insert(*kept);
   }
   Garbage garbage;
+  chunks.insert(chunks.end(), lineage.begin(), lineage.end());
   for (ListEntry& object : chunks) {
-    std::optional<ChunkName> name = ChunkName::FromKey(object.key);
+    // Lineage lives and goes with its chunk: lineage/<as the chunk> beside data/<as the chunk>.
+    const bool beside = object.key.starts_with("lineage/");
+    std::optional<ChunkName> name = ChunkName::FromKey(beside ? "data/" + object.key.substr(8) : object.key);
     if (!name || name->strand >= manifest.strands.size() || live.contains(*name)) continue;
     const Strand& row = manifest.strands[name->strand];
     bool trimmed = row.keep_nonce != 0 && name->seq < row.keep_seq;
     bool behind = name->epoch < row.epoch || name->seq < row.next_seq || manifest.finished;
     if (!trimmed && !behind && rules.Holds(StreamRule::kSweepOnlyBehind)) continue;
     garbage.keys.push_back(std::move(object.key));
+    if (beside) continue;
     ++(trimmed ? garbage.counts.chunks : garbage.counts.orphans);
     (trimmed ? garbage.counts.chunk_bytes : garbage.counts.orphan_bytes) += object.size;
   }

@@ -55,6 +55,7 @@ Status StrandWriter::Bump(std::optional<uint32_t> own_epoch, const Deadline& dea
   const Strand& row = state->manifest.strands[strand_];
   if (row.owner != log_->owner()) return Status(Code::kFenced, Cat("strand ", strand_, " was taken by another process"));
   undecided_ = false;
+  reserved_.reset();
   epoch_ = row.epoch;
   seq_ = row.next_seq;
   block_ = row.next_block;
@@ -63,6 +64,11 @@ Status StrandWriter::Bump(std::optional<uint32_t> own_epoch, const Deadline& dea
   if (state_ && !rules.Holds(StreamRule::kResumeFromFooter)) return {};
   HR_ASSIGN_OR_RETURN(state_, ReadState(*log_, state->manifest, strand_, deadline));
   return {};
+}
+
+const ChunkName& StrandWriter::Reserve() {
+  if (!reserved_) reserved_ = {strand_, epoch_, seq_, log_->NewNonce()};
+  return *reserved_;
 }
 
 Result<std::optional<Bytes>> StrandWriter::StateOf(StreamLog& log, uint16_t strand, const Deadline& deadline) {
@@ -94,7 +100,8 @@ Status StrandWriter::Store(const ChunkName& name, const Body& body, const Deadli
 Status StrandWriter::AppendChunk(const Turn& turn, ChunkBuilder& chunk, Bytes state, bool finish, const Deadline& deadline) {
   ChunkEdit edit;
   edit.uuid = log_->info().uuid;
-  edit.name = attempted_ = {strand_, epoch_, seq_, log_->NewNonce()};
+  edit.name = attempted_ = Reserve();
+  reserved_.reset();
   edit.prev = link_;
   edit.block = turn.block;
   edit.mixture = turn.mixture;

@@ -116,6 +116,7 @@ std::string StreamInfo::ToJson() const {
   }
   json["columns"] = list;
   json["recipe_hash"] = recipe_hash;
+  if (!recipe.empty()) json["recipe"] = recipe;
   json["crc32c"] = Checksum(json);
   return json.dump(2) + "\n";
 }
@@ -151,6 +152,7 @@ Result<StreamInfo> StreamInfo::FromJson(std::string_view text) {
   HR_RETURN_IF_ERROR(Read(json, "slots_per_marker", info.slots_per_marker));
   HR_RETURN_IF_ERROR(Read(json, "segment_entries", info.segment_entries));
   HR_RETURN_IF_ERROR(Read(json, "recipe_hash", info.recipe_hash));
+  if (json.contains("recipe")) HR_RETURN_IF_ERROR(Read(json, "recipe", info.recipe));
   std::vector<BlockSizes::Phase> phases;
   if (!json.contains("blocks") || !json["blocks"].is_array()) return Wrong("\"blocks\" is not a list");
   for (const Json& phase : json["blocks"]) {
