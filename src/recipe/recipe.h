@@ -54,13 +54,17 @@ struct TransformSpec {
   std::string train_on = "assistant";  // chat: assistant | all
   std::string expression;  // filter
   std::vector<std::string> columns;  // select
-  std::map<std::string, std::string> names;  // rename: new name by old one; cast: type by column
+  std::map<std::string, std::string>
+      names;  // rename: new name by old one; cast: type by column (kCastTypes, or list<one of them>)
   std::string call;  // python: "package.module:function"
   uint32_t workers = 1;
   double timeout_seconds = 60;  // python: for one batch
   std::string on_error = "raise";  // python: raise | skip | retry
   int line = 0;
 };
+
+inline constexpr std::string_view kCastTypes[] = {"bool",   "int8",   "int16",   "int32",   "int64",   "uint8",  "uint16",
+                                                  "uint32", "uint64", "float16", "float32", "float64", "string", "binary"};
 
 struct PackLength {
   uint32_t length = 0;
@@ -125,9 +129,10 @@ struct Recipe {
   uint32_t strands = 16;
   Order order = Order::kPlanned;
   std::map<uint64_t, uint32_t> step;  // sequences (with pack) or samples of a global batch, by first step
-  uint64_t lane_bytes = 1 << 20;
+  uint64_t lane_bytes = 1'000'000;
   Lead lead;
-  std::string retain = "pins";
+  std::string retain = "pins";  // pins | all | steps
+  uint64_t retain_steps = 0;  // retain: steps
   Until until;
   bool drop_last = true;
   std::vector<SourceSpec> sources;
@@ -140,14 +145,20 @@ struct Recipe {
   CostSpec cost;
   BalanceSpec balance;
   uint32_t group_size = 1;  // neighbouring samples of a source that must stay in one lane
+  std::vector<std::string> broadcast_at;  // axes of the mesh whose ranks share the same data: cp, tp, pp; a hint to loaders
   MixSchedule mix;
   std::vector<std::string> keep;
   std::vector<std::string> notes;  // what was understood in a way that a person should be told ("weights sum to 1.2, normalised")
 
+  // A failure lists everything that is wrong, one problem a line, each as "recipe.yaml:14:3: sources.web.weigth: no such key; did you mean weight?".
   static Result<Recipe> FromYaml(const std::string& text, const std::string& name, const std::string& folder);
   static Result<Recipe> FromFile(const std::string& path);
 
   uint32_t StepSize(uint64_t step) const;
+  // How many times the source is read through before it is at its end; infinity if it repeats.
+  double Epochs(const SourceSpec& source) const;
+  // A transform that makes tokens, or nothing.
+  const TransformSpec* Tokenizer() const;
   // What may not change while a stream lives, as canonical JSON: all but stream, lead, retain, the mixture, and the list of sources (each of
   // which has a fingerprint of its own). `RecipeHash` adds files and callables.
   std::string Canonical() const;
