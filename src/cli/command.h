@@ -39,6 +39,7 @@ CLI::Option* AddSize(CLI::App& app, const std::string& name, uint64_t& bytes, co
 CLI::Option* AddRate(CLI::App& app, const std::string& name, uint64_t& bytes_per_second, const std::string& help);
 CLI::Option* AddDuration(CLI::App& app, const std::string& name, Duration& time, const std::string& help);
 
+std::unique_ptr<Command> MakeDemoCommand();
 std::unique_ptr<Command> MakeProbeCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeCreateCommand();

@@ -22,9 +22,9 @@ namespace {
 
 Commands AllCommands() {
   Commands commands;
-  for (auto make :
-       {MakeCreateCommand, MakeAppendCommand, MakeInspectCommand, MakeCatCommand, MakeDigestCommand, MakeVerifyCommand,
-        MakePinCommand, MakeUnpinCommand, MakePinsCommand, MakeGcCommand, MakeProbeCommand, MakeBenchCommand}) {
+  for (auto make : {MakeDemoCommand, MakeCreateCommand, MakeAppendCommand, MakeInspectCommand, MakeCatCommand, MakeDigestCommand,
+                    MakeVerifyCommand, MakePinCommand, MakeUnpinCommand, MakePinsCommand, MakeGcCommand, MakeProbeCommand,
+                    MakeBenchCommand}) {
     commands.push_back(make());
   }
   return commands;

@@ -13,7 +13,7 @@ from calls import ROOT, Headrace
 
 LATER = {
     "produce": "0.3", "plan": "0.3", "lineage": "0.3", "mix": "0.3",
-    "demo": None, "blame": None, "node": None, "top": None, "dashboard": None, "copy": None,
+    "blame": None, "node": None, "top": None, "dashboard": None, "copy": None,
 }  # fmt: skip
 
 STREAM_COMMANDS = ("create", "append", "inspect", "digest", "verify", "cat", "pin", "unpin", "pins", "gc")
