@@ -4,7 +4,7 @@
 // chunk's small header once. Everything is checked against the manifest before it is handed out: damage is kCorrupt and names the
 // object; a step that retention removed is kTrimmed.
 //
-// Thread-safe. Keeps the headers of a few chunks; the bytes it returns belong to the caller.
+// Thread-safe. Keeps the headers of a few chunks and a piece of the index; the bytes it returns belong to the caller.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,6 @@
 
 namespace headrace {
 
-struct ChunkHeader;
 class StreamLog;
 struct StreamState;
 
@@ -48,6 +47,9 @@ class StreamReader {
   Result<Entry> Find(uint64_t step, const Deadline& deadline);
   Result<Block> ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
 
+  // How many bytes those lanes take in the chunk. Reads its header, which the next `ReadBlock` has then.
+  Result<uint64_t> LaneBytes(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
+
   // The arrays of one cell of a block, as views into its bytes. No request.
   Result<CellArrays> CellOf(const Block& block, uint64_t step, uint32_t lane) const;
   // The arrays of one cell. Fetches the lane for all steps of the block: to read many steps, read blocks.
@@ -58,7 +60,9 @@ class StreamReader {
   uint64_t wanted_bytes() const { return wanted_; }
 
  private:
-  Result<std::shared_ptr<const ChunkHeader>> Header(const Entry& entry, const Deadline& deadline);
+  struct Known;  // a chunk's header, and all of it if it is small
+  Result<std::shared_ptr<const Known>> Header(const Entry& entry, uint32_t lanes, const Deadline& deadline);
+  Status CheckLanes(uint32_t first_lane, uint32_t end_lane) const;
   // What a missing object means, by the newest manifest.
   Status Missing(const Entry& entry, const Deadline& deadline);
 
@@ -66,7 +70,8 @@ class StreamReader {
   std::atomic<uint64_t> fetched_ = 0;
   std::atomic<uint64_t> wanted_ = 0;
   std::mutex mutex_;
-  std::list<std::pair<ChunkName, std::shared_ptr<const ChunkHeader>>> headers_;  // newest use first
+  std::list<std::shared_ptr<const Known>> headers_;  // newest use first
+  std::vector<Entry> entries_;  // the sealed ones found last: what is read next is among them as a rule
 };
 
 }  // namespace headrace

@@ -6,14 +6,22 @@
 
 namespace headrace {
 
-Result<std::optional<Entry>> Index::FindStep(const Manifest& manifest, uint64_t step, const Deadline& deadline) {
-  if (step < manifest.trim_step || step >= manifest.frontier_step) return std::optional<Entry>();
+Result<std::vector<Entry>> Index::FindAround(const Manifest& manifest, uint64_t step, const Deadline& deadline) {
+  if (step < manifest.trim_step || step >= manifest.frontier_step) return std::vector<Entry>();
   auto after = std::ranges::upper_bound(manifest.tail, step, {}, &Entry::first_step);
-  if (after != manifest.tail.begin()) return *std::prev(after);
+  if (after != manifest.tail.begin()) return std::vector<Entry>{*std::prev(after)};
   for (const auto& level : manifest.index) {
     for (const SegmentRef& ref : level) {
       if (step >= ref.first_step && step < ref.end_step) return segments_.FindStep(ref, step, deadline);
     }
+  }
+  return std::vector<Entry>();
+}
+
+Result<std::optional<Entry>> Index::FindStep(const Manifest& manifest, uint64_t step, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(std::vector<Entry> entries, FindAround(manifest, step, deadline));
+  for (const Entry& entry : entries) {
+    if (step >= entry.first_step && step < entry.end_step()) return std::optional(entry);
   }
   return std::optional<Entry>();
 }

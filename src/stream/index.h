@@ -16,6 +16,9 @@ class Index {
 
   // The entry that holds a visible step at or after the trim point.
   Result<std::optional<Entry>> FindStep(const Manifest& manifest, uint64_t step, const Deadline& deadline);
+  // The same entry with neighbours of it that came in the same request, in order; none if there is no such step. What the manifest
+  // itself holds comes alone.
+  Result<std::vector<Entry>> FindAround(const Manifest& manifest, uint64_t step, const Deadline& deadline);
 
   // Whether a chunk of this name is part of the stream: visible, parked or sealed. kOutcomeUnknown: its place was given up by a trim,
   // and nobody can tell any more what stood there.

@@ -140,23 +140,19 @@ Result<std::vector<Entry>> SegmentReader::Group(const SegmentRef& ref, size_t gr
   return entries;
 }
 
-Result<std::optional<Entry>> SegmentReader::FindStep(const SegmentRef& ref, uint64_t step, const Deadline& deadline) {
+Result<std::vector<Entry>> SegmentReader::FindStep(const SegmentRef& ref, uint64_t step, const Deadline& deadline) {
   if (ref.level >= kEntryLevels) {
     HR_ASSIGN_OR_RETURN(std::vector<SegmentRef> children, Children(ref, deadline));
     for (const SegmentRef& child : children) {
       if (step >= child.first_step && step < child.end_step) return FindStep(child, step, deadline);
     }
-    return std::optional<Entry>();
+    return std::vector<Entry>();
   }
   HR_ASSIGN_OR_RETURN(std::vector<Fence> fences, Fences(ref, deadline));
   auto after = std::ranges::upper_bound(fences, step, {}, &Fence::first_step);
-  if (after == fences.begin()) return std::optional<Entry>();
+  if (after == fences.begin()) return std::vector<Entry>();
   auto group = static_cast<size_t>(after - fences.begin() - 1);
-  HR_ASSIGN_OR_RETURN(std::vector<Entry> entries, Group(ref, group, fences[group], deadline));
-  for (const Entry& entry : entries) {
-    if (step >= entry.first_step && step < entry.end_step()) return entry;
-  }
-  return std::optional<Entry>();
+  return Group(ref, group, fences[group], deadline);
 }
 
 Status SegmentReader::ForEach(const SegmentRef& ref, const Deadline& deadline, const std::function<Status(const Entry&)>& visit) {

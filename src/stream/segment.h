@@ -29,8 +29,8 @@ class SegmentReader {
  public:
   SegmentReader(ObjectStore& store, const Uuid& uuid) : store_(store), uuid_(uuid) {}
 
-  // The entry of the block that holds `step`, which lies in the segment; nothing if `step` is behind its last entry.
-  Result<std::optional<Entry>> FindStep(const SegmentRef& ref, uint64_t step, const Deadline& deadline);
+  // The neighbouring entries among which is the one that holds `step`, which lies in the segment; none if `step` is behind its last entry.
+  Result<std::vector<Entry>> FindStep(const SegmentRef& ref, uint64_t step, const Deadline& deadline);
   // All entries, in order.
   Status ForEach(const SegmentRef& ref, const Deadline& deadline, const std::function<Status(const Entry&)>& visit);
   Result<std::vector<Entry>> Entries(const SegmentRef& ref, const Deadline& deadline);

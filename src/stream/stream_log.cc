@@ -57,12 +57,23 @@ Result<std::shared_ptr<StreamLog>> StreamLog::Create(StreamInfo info, StreamCont
 }
 
 Result<std::shared_ptr<StreamLog>> StreamLog::Open(StreamContext context, const Deadline& deadline) {
-  HR_ASSIGN_OR_RETURN(std::optional<Object> json, context.store->Get(std::string(kInfoKey), deadline));
+  // Side by side, since far stores take long to answer: where the log is does not depend on what stream.json says.
+  Result<std::optional<Slot>> newest = std::optional<Slot>();
+  Result<std::optional<Object>> info_object = std::optional<Object>();
+  {
+    Log log(context.store, *context.executor, context.random.Fork("open"), {.rules = context.rules});
+    TaskGroup group(*context.executor);
+    group.Spawn([&] { newest = log.FindNewest(std::nullopt, deadline); });
+    info_object = context.store->Get(std::string(kInfoKey), deadline);
+  }
+  HR_ASSIGN_OR_RETURN(std::optional<Object> json, std::move(info_object));
   if (!json) return Status(Code::kNotFound, Cat("there is no stream at ", context.store->Describe()));
   Result<StreamInfo> info = StreamInfo::FromJson(json->bytes.AsText());
   if (!info.ok()) return info.status().Annotate(context.store->Describe(std::string(kInfoKey)));
   std::shared_ptr<StreamLog> stream(new StreamLog(*std::move(info), std::move(context), nullptr));
-  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, stream->log_.FindNewest(std::nullopt, deadline));
+  // Markers are asked for by their numbers, which depend on the size of their groups.
+  if (stream->info_.slots_per_marker != LogOptions{}.slots_per_marker) newest = stream->log_.FindNewest(std::nullopt, deadline);
+  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, std::move(newest));
   if (!slot) {
     // Its creator died between the two writes. Anybody can write the first manifest: it holds nothing but what stream.json says.
     Random random = stream->context_.random.Fork("first");

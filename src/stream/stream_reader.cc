@@ -7,11 +7,28 @@
 namespace headrace {
 namespace {
 
-constexpr size_t kKeptHeaders = 16;
+constexpr size_t kKeptHeaders = 64;
+// A request costs as much time as this many bytes: a chunk that is no larger comes whole, its header with it.
+constexpr uint64_t kSmallChunk = 256 * 1024;
+constexpr uint32_t kFewLanes = 8;
 constexpr auto kFirstPoll = std::chrono::milliseconds(10);
 constexpr auto kSlowestPoll = std::chrono::seconds(2);
 
+// The one that holds `step`, if any; they are in order.
+const Entry* EntryOf(const std::vector<Entry>& entries, uint64_t step) {
+  auto after = std::ranges::upper_bound(entries, step, {}, &Entry::first_step);
+  if (after == entries.begin()) return nullptr;
+  const Entry& entry = *std::prev(after);
+  return step < entry.end_step() ? &entry : nullptr;
+}
+
 }  // namespace
+
+struct StreamReader::Known {
+  ChunkName name;
+  ChunkHeader header;
+  Bytes whole;  // of a small chunk: everything
+};
 
 Result<StreamLog::StatePtr> StreamReader::Refresh(const Deadline& deadline) { return log_->Refresh(deadline); }
 
@@ -50,16 +67,27 @@ Result<Entry> StreamReader::Find(uint64_t step, const Deadline& deadline) {
                                        manifest.finished ? ": the stream ends" : " yet: there are",
                                        manifest.finished ? " after " : " ", manifest.frontier_step, " steps"));
   }
-  Result<std::optional<Entry>> entry = log_->index().FindStep(manifest, step, deadline);
-  if (!entry.ok() && entry.code() == Code::kNotFound) {
+  {
+    std::lock_guard lock(mutex_);
+    if (const Entry* entry = EntryOf(entries_, step)) return *entry;
+  }
+  Result<std::vector<Entry>> found = log_->index().FindAround(manifest, step, deadline);
+  if (!found.ok() && found.code() == Code::kNotFound) {
     // A segment is gone: folded or trimmed since this manifest. The newest one knows.
     HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->RefreshFully(deadline));
     if (newest->manifest.number != manifest.number) return Find(step, deadline);
-    return Status(Code::kCorrupt, entry.status().message());
+    return Status(Code::kCorrupt, found.status().message());
   }
-  if (!entry.ok()) return entry.status();
-  if (!*entry) return Status(Code::kCorrupt, Cat("the index of ", log_->store().Describe(), " does not have step ", step));
-  return **entry;
+  if (!found.ok()) return found.status();
+  const Entry* entry = EntryOf(*found, step);
+  if (entry == nullptr)
+    return Status(Code::kCorrupt, Cat("the index of ", log_->store().Describe(), " does not have step ", step));
+  Entry answer = *entry;
+  if (found->size() > 1) {
+    std::lock_guard lock(mutex_);
+    entries_ = *std::move(found);
+  }
+  return answer;
 }
 
 Status StreamReader::Missing(const Entry& entry, const Deadline& deadline) {
@@ -72,27 +100,39 @@ Status StreamReader::Missing(const Entry& entry, const Deadline& deadline) {
                                     " to ", entry.end_step() - 1, " is missing"));
 }
 
-Result<std::shared_ptr<const ChunkHeader>> StreamReader::Header(const Entry& entry, const Deadline& deadline) {
+Result<std::shared_ptr<const StreamReader::Known>> StreamReader::Header(const Entry& entry, uint32_t lanes,
+                                                                        const Deadline& deadline) {
   {
     std::lock_guard lock(mutex_);
-    auto found = std::ranges::find(headers_, entry.name, [](const auto& kept) { return kept.first; });
+    auto found = std::ranges::find(headers_, entry.name, [](const auto& kept) { return kept->name; });
     if (found != headers_.end()) {
       headers_.splice(headers_.begin(), headers_, found);
-      return headers_.front().second;
+      return headers_.front();
     }
   }
   std::string key = entry.name.Key();
-  HR_ASSIGN_OR_RETURN(std::optional<Object> object,
-                      log_->store().Get(key, GetOptions{.range = ByteRange::At(0, entry.header_bytes)}, deadline));
+  // Not for the sake of a few lanes out of many: their readers are many, too.
+  bool whole = entry.bytes <= kSmallChunk && lanes * kFewLanes >= log_->info().lanes;
+  GetOptions options{.range = ByteRange::At(0, whole ? entry.bytes : entry.header_bytes)};
+  HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, options, deadline));
   if (!object) return Missing(entry, deadline);
   fetched_ += object->bytes.size();
-  HR_ASSIGN_OR_RETURN(ChunkHeader header,
-                      DecodeChunkHeader(object->bytes.span(), entry, log_->info(), log_->store().Describe(key)));
-  auto kept = std::make_shared<const ChunkHeader>(std::move(header));
+  std::string what = log_->store().Describe(key);
+  auto known = std::make_shared<Known>();
+  known->name = entry.name;
+  HR_ASSIGN_OR_RETURN(known->header,
+                      DecodeChunkHeader(object->bytes.Slice(0, entry.header_bytes).span(), entry, log_->info(), what));
+  if (whole) known->whole = object->bytes;
   std::lock_guard lock(mutex_);
-  headers_.emplace_front(entry.name, kept);
+  headers_.push_front(known);
   if (headers_.size() > kKeptHeaders) headers_.pop_back();
-  return kept;
+  return std::shared_ptr<const Known>(std::move(known));
+}
+
+Status StreamReader::CheckLanes(uint32_t first_lane, uint32_t end_lane) const {
+  uint32_t lanes = log_->info().lanes;
+  if (first_lane < end_lane && end_lane <= lanes) return {};
+  return Status(Code::kInvalidArgument, Cat("there are no lanes ", first_lane, " to ", end_lane, ": the stream has ", lanes));
 }
 
 Result<StreamReader::Block> StreamReader::ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane,
@@ -103,26 +143,29 @@ Result<StreamReader::Block> StreamReader::ReadBlock(uint64_t step, uint32_t firs
 
 Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane,
                                                     const Deadline& deadline) {
-  const StreamInfo& info = log_->info();
-  if (first_lane >= end_lane || end_lane > info.lanes) {
-    return Status(Code::kInvalidArgument,
-                  Cat("there are no lanes ", first_lane, " to ", end_lane, ": the stream has ", info.lanes));
-  }
-  HR_ASSIGN_OR_RETURN(std::shared_ptr<const ChunkHeader> header, Header(entry, deadline));
+  HR_RETURN_IF_ERROR(CheckLanes(first_lane, end_lane));
+  HR_ASSIGN_OR_RETURN(std::shared_ptr<const Known> known, Header(entry, end_lane - first_lane, deadline));
+  const ChunkHeader* header = &known->header;
   std::string key = entry.name.Key();
   std::string what = log_->store().Describe(key);
   uint64_t begin = header->lane[first_lane].offset;
   uint64_t size = header->lane[end_lane].offset - begin;
-  HR_ASSIGN_OR_RETURN(std::optional<Object> object,
-                      log_->store().Get(key, GetOptions{.range = ByteRange::At(begin, size)}, deadline));
-  if (!object) return Missing(entry, deadline);
-  if (object->bytes.size() != size)
-    return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", object->size, " bytes of ", entry.bytes));
-  fetched_ += size;
+  Bytes range = known->whole.Slice(begin, size);
+  uint64_t stored = known->whole.size();
+  if (known->whole.empty()) {
+    HR_ASSIGN_OR_RETURN(std::optional<Object> object,
+                        log_->store().Get(key, GetOptions{.range = ByteRange::At(begin, size)}, deadline));
+    if (!object) return Missing(entry, deadline);
+    fetched_ += object->bytes.size();
+    range = object->bytes;
+    stored = object->size;
+  }
+  if (range.size() != size)
+    return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", stored, " bytes of ", entry.bytes));
   Block block{entry, first_lane, std::vector<std::vector<Bytes>>(entry.steps)};
   for (uint32_t lane = first_lane; lane < end_lane; ++lane) {
     uint64_t offset = header->lane[lane].offset;
-    Bytes bytes = object->bytes.Slice(offset - begin, header->lane[lane + 1].offset - offset);
+    Bytes bytes = range.Slice(offset - begin, header->lane[lane + 1].offset - offset);
     HR_ASSIGN_OR_RETURN(std::vector<CellPlace> places, DecodeDirectory(bytes.span(), *header, lane, what));
     for (uint32_t i = 0; i < entry.steps; ++i) {
       wanted_ += places[i].stored;
@@ -132,6 +175,12 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
     }
   }
   return block;
+}
+
+Result<uint64_t> StreamReader::LaneBytes(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline) {
+  HR_RETURN_IF_ERROR(CheckLanes(first_lane, end_lane));
+  HR_ASSIGN_OR_RETURN(std::shared_ptr<const Known> known, Header(entry, end_lane - first_lane, deadline));
+  return known->header.lane[end_lane].offset - known->header.lane[first_lane].offset;
 }
 
 Result<CellArrays> StreamReader::CellOf(const Block& block, uint64_t step, uint32_t lane) const {
