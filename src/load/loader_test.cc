@@ -1,0 +1,359 @@
+// A rank's loader over a stream, in simulated time.
+#include "load/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/simulation.h"
+#include "base/text.h"
+#include "store/faulty_store.h"
+#include "store/memory_store.h"
+#include "store/slow_store.h"
+#include "stream/strand_writer.h"
+
+namespace headrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class LoaderTest : public testing::Test {
+ protected:
+  static StreamInfo Info(uint32_t lanes, uint32_t strands, uint32_t steps_per_block) {
+    StreamInfo info;
+    info.uuid = {1, 2, 3};
+    info.lanes = lanes;
+    info.strands = strands;
+    info.window = 2 * strands;
+    info.blocks = *BlockSizes::FromPhases({{UINT64_MAX, steps_per_block}});
+    info.columns = {{"number", Dtype::kI64, Column::kArray}};
+    return info;
+  }
+
+  StreamContext Context(std::shared_ptr<ObjectStore> store, uint64_t seed) {
+    return {std::move(store), &simulation_, Random(seed)};
+  }
+
+  void Create(const StreamInfo& info) {
+    auto log = StreamLog::Create(info, Context(memory_, 1), {});
+    ASSERT_TRUE(log.ok()) << log.status().ToString();
+    log_ = *log;
+    for (uint16_t v = 0; v < info.strands; ++v) {
+      auto writer = StrandWriter::Take(log_, v, {});
+      ASSERT_TRUE(writer.ok());
+      writers_.push_back(*std::move(writer));
+    }
+  }
+
+  // Each lane of step s holds the one number 1000 · s + lane, and `padding` bytes.
+  void Append(int blocks, size_t padding = 0) {
+    const StreamInfo& info = log_->info();
+    for (int i = 0; i < blocks; ++i) {
+      StrandWriter& writer = *writers_[appended_++ % writers_.size()];
+      StrandWriter::Turn turn = writer.next();
+      ChunkBuilder chunk(info, {});
+      for (uint32_t s = 0; s < turn.steps; ++s, ++step_) {
+        std::vector<Body> cells;
+        for (uint32_t lane = 0; lane < info.lanes; ++lane) {
+          std::string text(8 + padding, '\0');
+          auto number = static_cast<int64_t>(1000 * step_ + lane);
+          std::memcpy(text.data(), &number, 8);
+          Array array{Dtype::kI64, {1 + padding / 8}, Bytes::FromString(text)};
+          cells.push_back(*BuildCell({&array, 1}, info.columns));
+        }
+        ASSERT_TRUE(chunk.AddStep(std::move(cells)).ok());
+      }
+      Status status = writer.Append(turn, chunk, Bytes(), {});
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+
+  void Seal() {
+    for (auto& writer : writers_) ASSERT_TRUE(writer->End({}).ok());
+    ChunkBuilder none(log_->info(), {});
+    Status status = writers_[0]->Finish(none, {});
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+
+  std::unique_ptr<Loader> Open(std::shared_ptr<ObjectStore> store, LoaderOptions options) {
+    auto log = StreamLog::Open(Context(std::move(store), 99), {});
+    EXPECT_TRUE(log.ok()) << log.status().ToString();
+    return std::make_unique<Loader>(*log, options, simulation_);
+  }
+
+  static std::vector<int64_t> Numbers(const Step& step) {
+    std::vector<int64_t> numbers;
+    for (uint32_t i = 0; i < step.lanes().count(); ++i) {
+      numbers.push_back(0);
+      std::memcpy(&numbers.back(), step.cell(i)[0].bytes.data(), 8);
+    }
+    return numbers;
+  }
+
+  // Waits without end, in slices as a binding does.
+  Result<Loader::Turn> Next(Loader& loader) {
+    while (true) {
+      Result<Loader::Turn> turn = loader.Next(simulation_.Now() + milliseconds(50));
+      if (!turn.ok() || turn->kind != Loader::Turn::kNotYet) return turn;
+    }
+  }
+
+  Simulation simulation_{1};
+  std::shared_ptr<MemoryStore> memory_ = std::make_shared<MemoryStore>("", simulation_);
+  std::shared_ptr<StreamLog> log_;
+  std::vector<std::unique_ptr<StrandWriter>> writers_;
+  uint64_t appended_ = 0;
+  uint64_t step_ = 0;
+};
+
+TEST_F(LoaderTest, HandsOverEveryStepOnceInOrderUntilTheSeal) {
+  simulation_.Run([&] {
+    Create(Info(4, 2, 3));
+    Append(20);
+    Seal();
+    auto loader = Open(memory_, {.lanes = {1, 3}});
+    for (uint64_t s = 0; s < 60; ++s) {
+      auto turn = Next(*loader);
+      ASSERT_TRUE(turn.ok()) << turn.status().ToString();
+      ASSERT_EQ(turn->kind, Loader::Turn::kStep);
+      EXPECT_EQ(turn->step->number(), s);
+      EXPECT_EQ(Numbers(*turn->step),
+                (std::vector<int64_t>{static_cast<int64_t>(1000 * s + 1), static_cast<int64_t>(1000 * s + 2)}));
+    }
+    EXPECT_EQ(Next(*loader)->kind, Loader::Turn::kEnd);
+    EXPECT_EQ(Next(*loader)->kind, Loader::Turn::kEnd);
+    EXPECT_EQ(loader->cursor(), 60u);
+    EXPECT_EQ(**loader->Length({}), 60u);
+  });
+  EXPECT_EQ(simulation_.stuck(), 0u);
+}
+
+TEST_F(LoaderTest, SeekSkipAndAnotherShareTakeEffectAtTheNextStep) {
+  simulation_.Run([&] {
+    Create(Info(4, 1, 4));
+    Append(10);
+    Seal();
+    auto loader = Open(memory_, {.lanes = {0, 4}});
+    EXPECT_EQ(Next(*loader)->step->number(), 0u);
+    loader->Seek(17);
+    EXPECT_EQ(Next(*loader)->step->number(), 17u);
+    loader->Skip(18, 25);
+    loader->Skip(26, 27);
+    loader->SetLanes({2, 3});
+    auto turn = Next(*loader);
+    EXPECT_EQ(turn->step->number(), 25u);
+    EXPECT_EQ(Numbers(*turn->step), std::vector<int64_t>{25002});
+    EXPECT_EQ(Next(*loader)->step->number(), 27u);
+    loader->Seek(3);
+    EXPECT_EQ(Next(*loader)->step->number(), 3u);
+    auto step = loader->Read(33, {});
+    ASSERT_TRUE(step.ok()) << step.status().ToString();
+    EXPECT_EQ(Numbers(*step), std::vector<int64_t>{33002});
+    EXPECT_EQ(Next(*loader)->step->number(), 4u);
+    loader->Skip(30, 40);
+    loader->Seek(29);
+    EXPECT_EQ(Next(*loader)->step->number(), 29u);
+    EXPECT_EQ(Next(*loader)->kind, Loader::Turn::kEnd);
+    EXPECT_EQ(loader->Read(40, {}).code(), Code::kNotFound);
+  });
+}
+
+TEST_F(LoaderTest, NeverHoldsMoreThanItsWindow) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(40, 8000);
+    Seal();
+    auto slow = std::make_shared<SlowStore>(memory_, SlowOptions{}, simulation_, Random(3));
+    auto loader = Open(slow, {.lanes = {0, 2}, .window_bytes = 100'000});
+    double most = 0;
+    for (int s = 0; s < 40; ++s) {
+      ASSERT_EQ(Next(*loader)->step->number(), static_cast<uint64_t>(s));
+      simulation_.SleepFor(milliseconds(300));
+      for (auto& [name, value] : loader->Stats()) {
+        if (name == "window_used_bytes") most = std::max(most, value);
+      }
+    }
+    EXPECT_LE(most, 100'000);
+    EXPECT_GE(most, 60'000);
+  });
+}
+
+TEST_F(LoaderTest, ABlockLargerThanTheWindowIsReadAlone) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(5, 8000);
+    Seal();
+    auto loader = Open(memory_, {.lanes = {0, 2}, .window_bytes = 1});
+    for (uint64_t s = 0; s < 5; ++s) EXPECT_EQ(Next(*loader)->step->number(), s);
+    EXPECT_EQ(Next(*loader)->kind, Loader::Turn::kEnd);
+  });
+}
+
+TEST_F(LoaderTest, TheTrainerDoesNotWaitAfterTheFirstStepWhereLatencyCanBeHidden) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(200, 1'000'000);
+    Seal();
+    SlowOptions s3;
+    s3.get = milliseconds(60);
+    s3.connection_bytes_per_second = 100e6;
+    auto loader = Open(std::make_shared<SlowStore>(memory_, s3, simulation_, Random(3)), {.lanes = {0, 1}});
+    ASSERT_EQ(Next(*loader)->step->number(), 0u);
+    Duration waited{};
+    for (uint64_t s = 1; s < 200; ++s) {
+      simulation_.SleepFor(milliseconds(25));
+      Instant before = simulation_.Now();
+      ASSERT_EQ(Next(*loader)->step->number(), s);
+      waited += simulation_.Now() - before;
+    }
+    EXPECT_EQ(waited, Duration::zero());
+    // And not by reading everything at once.
+    for (auto& [name, value] : loader->Stats()) {
+      if (name == "depth_blocks") {
+        EXPECT_LE(value, 24);
+      }
+      if (name == "wait_seconds") {
+        EXPECT_LT(value, 1);
+      }
+    }
+  });
+}
+
+TEST_F(LoaderTest, AStoreThatIsDownForAMinuteIsWaitedFor) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(20);
+    Seal();
+    auto faulty = std::make_shared<FaultyStore>(memory_, FaultPlan{}, simulation_, Random(3));
+    auto loader = Open(faulty, {.lanes = {0, 2}});
+    ASSERT_EQ(Next(*loader)->step->number(), 0u);
+    loader->Seek(5);
+    faulty->Add({.fault = Fault::FailBefore()});
+    Instant heal = simulation_.Now() + seconds(60);
+    while (simulation_.Now() < heal) {
+      auto turn = loader->Next(simulation_.Now() + milliseconds(50));
+      ASSERT_TRUE(turn.ok()) << turn.status().ToString();
+      ASSERT_EQ(turn->kind, Loader::Turn::kNotYet);
+    }
+    faulty->Heal();
+    for (uint64_t s = 5; s < 20; ++s) ASSERT_EQ(Next(*loader)->step->number(), s);
+    EXPECT_EQ(Next(*loader)->kind, Loader::Turn::kEnd);
+  });
+}
+
+TEST_F(LoaderTest, ANewStepIsSeenSoonAndASilentStrandIsNamed) {
+  simulation_.Run([&] {
+    Create(Info(2, 2, 1));
+    Append(3);
+    auto loader = Open(memory_, {.lanes = {0, 2}, .timeout = seconds(30)});
+    for (uint64_t s = 0; s < 3; ++s) ASSERT_EQ(Next(*loader)->step->number(), s);
+    auto turn = Next(*loader);
+    ASSERT_EQ(turn.code(), Code::kStalled);
+    EXPECT_NE(turn.status().message().find("block 3 is missing; strand 1 makes it"), std::string::npos)
+        << turn.status().ToString();
+    // The cursor did not move: what comes later is handed over.
+    Append(1);
+    EXPECT_EQ(Next(*loader)->step->number(), 3u);
+  });
+}
+
+TEST_F(LoaderTest, DamageIsNamedWhenItsStepComes) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(5);
+    Seal();
+    auto entry = StreamReader(log_).Find(3, {});
+    std::string key = entry->name.Key();
+    std::string bytes = (*memory_->Get(key, {}))->bytes.ToString();
+    bytes[bytes.size() / 2] ^= 1;
+    ASSERT_TRUE(memory_->Put(key, Body(bytes), {}).ok());
+    auto loader = Open(memory_, {.lanes = {0, 2}});
+    for (uint64_t s = 0; s < 3; ++s) ASSERT_EQ(Next(*loader)->step->number(), s);
+    for (int i = 0; i < 2; ++i) {
+      auto turn = Next(*loader);
+      ASSERT_EQ(turn.code(), Code::kCorrupt);
+      EXPECT_NE(turn.status().message().find(key), std::string::npos) << turn.status().ToString();
+    }
+    EXPECT_EQ(loader->cursor(), 3u);
+    loader->Seek(4);
+    EXPECT_EQ(Next(*loader)->step->number(), 4u);
+  });
+}
+
+TEST_F(LoaderTest, CloseEndsAWaitAndAllWorkAtOnce) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(1);
+    auto loader = Open(memory_, {.lanes = {0, 2}, .hold = true});
+    ASSERT_EQ(Next(*loader)->step->number(), 0u);
+    Instant closed{};
+    simulation_.Spawn([&] {
+      simulation_.SleepFor(seconds(7));
+      loader->Close();
+      closed = simulation_.Now();
+    });
+    auto turn = loader->Next(simulation_.Now() + seconds(100));
+    EXPECT_EQ(turn.code(), Code::kCancelled);
+    EXPECT_LE(simulation_.Now() - Instant{}, seconds(8));
+    simulation_.SleepFor(seconds(1));
+    EXPECT_LE(closed - Instant{}, seconds(8));
+    EXPECT_EQ(loader->Next(Instant::max()).code(), Code::kCancelled);
+  });
+  EXPECT_EQ(simulation_.stuck(), 0u);
+}
+
+TEST_F(LoaderTest, AJobHoldsTheStreamUntilItsFirstCheckpointDoes) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(10);
+    auto loader = Open(memory_, {.lanes = {0, 2}, .hold = true});
+    loader->Seek(2);
+    for (uint64_t s = 2; s < 6; ++s) ASSERT_EQ(Next(*loader)->step->number(), s);
+    simulation_.SleepFor(std::chrono::minutes(25));
+    auto pins = loader->Pins({});
+    ASSERT_EQ(pins->size(), 1u);
+    EXPECT_EQ((*pins)[0].step, 2u);
+    EXPECT_GT((*pins)[0].counter, 15u);  // renewed
+    ASSERT_TRUE(loader->Pin("ckpt-6", 6, {}).ok());
+    ASSERT_TRUE(loader->Pin("ckpt-6", 6, {}).ok());
+    pins = loader->Pins({});
+    ASSERT_EQ(pins->size(), 1u);
+    EXPECT_EQ((*pins)[0].name, "ckpt-6");
+    EXPECT_EQ((*pins)[0].step, 6u);
+    EXPECT_EQ((*pins)[0].term_seconds, 0u);
+    EXPECT_TRUE(*loader->Unpin("ckpt-6", {}));
+    EXPECT_FALSE(*loader->Unpin("ckpt-6", {}));
+    loader->Close();
+    // A job that ends before any checkpoint leaves nothing behind.
+    loader = Open(memory_, {.lanes = {0, 2}, .hold = true});
+    ASSERT_EQ(Next(*loader)->step->number(), 0u);
+    simulation_.SleepFor(seconds(1));
+    EXPECT_EQ(loader->Pins({})->size(), 1u);
+    loader->Close();
+    EXPECT_EQ((*log_->Refresh({}))->manifest.pins.size(), 0u);
+  });
+}
+
+TEST_F(LoaderTest, FewRequestsUntilTheFirstStep) {
+  simulation_.Run([&] {
+    Create(Info(8, 1, 1));
+    Append(100);
+    auto counting = std::make_shared<FaultyStore>(memory_, FaultPlan{}, simulation_, Random(3));
+    SlowOptions s3;
+    s3.sigma = 0;
+    s3.list = s3.get;
+    s3.connection_bytes_per_second = 1e12;
+    auto slow = std::make_shared<SlowStore>(counting, s3, simulation_, Random(4));
+    for (uint64_t from : {0u, 50u, 99u}) {
+      Instant before = simulation_.Now();
+      auto loader = Open(slow, {.lanes = {0, 1}});
+      loader->Seek(from);
+      ASSERT_EQ(Next(*loader)->step->number(), from);
+      EXPECT_LE(simulation_.Now() - before, 6 * s3.get + milliseconds(1)) << "from step " << from;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace headrace
