@@ -7,7 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +20,7 @@
 namespace headrace {
 
 // Elements start … start + length of a sample, at `position` of its sequence.
+// An empty sample has a piece too, of length 0: it was drawn once.
 struct Placed {
   SampleInfo sample;
   uint32_t start = 0;
@@ -32,7 +33,11 @@ struct Sequence {
   std::vector<Placed> pieces;
   uint32_t length = 0;
   double cost = 0;
+  uint32_t bond = 0;  // sequences of a step with the same number, other than 0, hold one group of samples and share a lane
 };
+
+// Instead of what the recipe's `cost` says: a callable that is run elsewhere.
+using SequenceCost = std::function<double(const Sequence&)>;
 
 struct StepPlan {
   uint32_t length = 0;  // of its sequences; 0 without `pack`
@@ -41,25 +46,29 @@ struct StepPlan {
   std::vector<uint64_t> samples, tokens;
   uint64_t label_tokens = 0;
   uint64_t padding = 0;  // tokens
+  // What `overflow` took away of what was drawn since the step before.
+  uint64_t truncated = 0;  // tokens
+  uint64_t dropped = 0;  // samples
   double spread_before = 1, spread_after = 1;  // largest lane's cost over the mean, in order of arrival and balanced
 };
 
 class Planner {
  public:
   // `sources` names them by their place; weights of absent names are 0.
-  Planner(const Recipe& recipe, std::vector<std::string> sources, SampleFeed& feed);
+  Planner(const Recipe& recipe, std::vector<std::string> sources, SampleFeed& feed, SequenceCost cost = {});
   ~Planner();
 
-  // Goes on where a chunk's state says (`State` of an earlier instance).
+  // Goes on where a chunk's state says (`State` of an earlier instance). Samples that were carried are asked for again.
   Status Restore(const std::string& state);
+  // After a step: some hundreds of references at most, as JSON.
   std::string State() const;
-  // Sources may be added to a living stream.
-  void SetSources(std::vector<std::string> sources);
+  // Sources may be added to a living stream; `at_end` is the recipe's where it is not given.
+  void SetSources(std::vector<std::string> sources, std::vector<AtEnd> at_end = {});
 
   // The plan of the strand's next step, whose number is `step`. Nothing if what is left does not fill one: then the strand has ended, and what it
   // would have used stays drawn, for `Remainder`. A source with at_end: stop ends the strand.
   Result<std::optional<StepPlan>> Next(uint64_t step, const MixSchedule& mix);
-  // After the end: everything that is left, as sequences in order; what no step took yet.
+  // After the end (`Next` had nothing more): everything that was drawn and no step took, as sequences of `RemainderLength`. Nothing is left then.
   Result<std::vector<Sequence>> Remainder(uint64_t step);
 
  private:
@@ -67,7 +76,13 @@ class Planner {
   std::unique_ptr<Parts> parts_;
 };
 
-// A step from given sequences (the last one of a stream, padded with empty sequences), balanced.
-StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::vector<Sequence> sequences);
+// The length of a step's sequences: with several lengths each has its share of the steps, of every strand's too.
+uint32_t LengthAt(const PackSpec& pack, uint64_t step);
+// Of what `Remainder` hands out: the longest, so that no document is cut for being late; 0 without `pack`.
+uint32_t RemainderLength(const Recipe& recipe);
+
+// A step from given sequences (the last one of a stream, padded with empty sequences), balanced. `length`: see `LengthAt`, `RemainderLength`.
+StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::vector<Sequence> sequences,
+                  const SequenceCost& cost = {});
 
 }  // namespace headrace

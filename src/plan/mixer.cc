@@ -1,0 +1,97 @@
+#include "plan/mixer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headrace {
+
+void Mixer::Resize(size_t sources) {
+  if (sources <= owed_.size()) return;
+  weights_.resize(sources, 0);
+  shares_.resize(sources, 0);
+  owed_.resize(sources, 0);
+  ended_.resize(sources, false);
+}
+
+void Mixer::SetWeights(std::span<const double> weights) {
+  Resize(weights.size());
+  if (std::equal(weights.begin(), weights.end(), weights_.begin(), weights_.end())) return;
+  std::fill(weights_.begin(), weights_.end(), 0);
+  std::copy(weights.begin(), weights.end(), weights_.begin());
+  Share();
+}
+
+void Mixer::Share() {
+  double sum = 0;
+  for (size_t i = 0; i < weights_.size(); ++i)
+    if (!ended_[i]) sum += weights_[i];
+  std::fill(shares_.begin(), shares_.end(), 0);
+  if (!(sum > 0)) return;
+  int64_t left = kWhole;
+  size_t largest = 0;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (ended_[i] || !(weights_[i] > 0)) continue;
+    // However small, a weight is not 0: its source is drawn from some day.
+    shares_[i] = std::max<int64_t>(1, std::llround(weights_[i] / sum * kWhole));
+    left -= shares_[i];
+    if (shares_[i] > shares_[largest]) largest = i;
+  }
+  shares_[largest] += left;
+
+  for (size_t i = 0; i < owed_.size(); ++i) {
+    if (shares_[i] > 0 || owed_[i] == 0) continue;
+    const int64_t whole = owed_[i] / kWhole, part = owed_[i] % kWhole;
+    int64_t rest = owed_[i];
+    owed_[i] = 0;
+    for (size_t j = 0; j < owed_.size(); ++j) {
+      const int64_t given = whole * shares_[j] + part * shares_[j] / kWhole;
+      owed_[j] += given;
+      rest -= given;
+    }
+    owed_[largest] += rest;
+  }
+}
+
+std::optional<uint16_t> Mixer::Pick() const {
+  size_t best = owed_.size(), most = owed_.size();
+  double earliest = 0;
+  const double limit = static_cast<double>(longest_) * kWhole;
+  for (size_t i = 0; i < owed_.size(); ++i) {
+    if (shares_[i] == 0) continue;
+    if (most == owed_.size() || owed_[i] > owed_[most]) most = i;
+    if (owed_[i] < 0) continue;
+    const double due = (limit - static_cast<double>(owed_[i])) / static_cast<double>(shares_[i]);
+    if (best == owed_.size() || due < earliest) {
+      best = i;
+      earliest = due;
+    }
+  }
+  if (best == owed_.size()) best = most;  // only after a state that was not ours: the sum of what is owed is 0
+  if (best == owed_.size()) return std::nullopt;
+  return static_cast<uint16_t>(best);
+}
+
+void Mixer::Charge(uint16_t source, uint64_t amount) {
+  const auto drawn = static_cast<int64_t>(std::max<uint64_t>(amount, 1));
+  longest_ = std::max(longest_, drawn);
+  for (size_t i = 0; i < owed_.size(); ++i) owed_[i] += shares_[i] * drawn;
+  owed_[source] -= kWhole * drawn;
+}
+
+void Mixer::End(uint16_t source) {
+  ended_[source] = true;
+  Share();
+}
+
+void Mixer::Restore(std::span<const int64_t> owed, std::span<const uint16_t> ended, int64_t longest) {
+  longest_ = std::max<int64_t>(longest, 1);
+  Resize(owed.size());
+  std::fill(owed_.begin(), owed_.end(), 0);
+  std::copy(owed.begin(), owed.end(), owed_.begin());
+  std::fill(ended_.begin(), ended_.end(), false);
+  for (uint16_t source : ended)
+    if (source < ended_.size()) ended_[source] = true;
+  Share();
+}
+
+}  // namespace headrace
