@@ -839,14 +839,17 @@ class Reader {
       }
       std::map<std::string, double>& weights = recipe_.mix.weights[step];
       double sum = 0;
+      bool unknown = false;
       for (const Yaml::Entry& entry : at.yaml->map) {
         const Word below = at.Below(entry.key, entry.value);
         if (std::ranges::find(names, entry.key) == names.end()) {
           problems_.Add(entry.mark, below.path, Cat("there is no source ", entry.key, DidYouMean(entry.key, names)));
+          unknown = true;
           continue;
         }
         sum += weights[entry.key] = below.Number("a weight: a number of 0 or more").value_or(1);
       }
+      if (unknown) return;
       std::string missing;
       for (std::string_view name : names) {
         if (at.yaml->Find(name) == nullptr) missing += Cat(missing.empty() ? "" : ", ", name);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <set>
 
 #include "base/nearest.h"
 #include "base/size.h"
@@ -212,6 +211,7 @@ Keys::Keys(const Word& word, std::span<const std::string_view> known, std::strin
     if (std::ranges::find(known, entry.key) != known.end()) continue;
     Word below = word.Below(entry.key, entry.value);
     word.problems->Add(entry.mark, below.path, Cat("no such key", DidYouMean(entry.key, known)));
+    misspelt_.emplace(known.size() == 1 ? known.front() : Nearest(entry.key, known));
   }
 }
 
@@ -229,6 +229,7 @@ std::optional<Word> Keys::Get(std::string_view key) const {
 
 std::optional<Word> Keys::Need(std::string_view key, std::string_view meaning) const {
   if (!word_.IsMap()) return std::nullopt;
+  if (word_.yaml->Find(key) == nullptr && misspelt_.contains(key)) return std::nullopt;
   if (word_.yaml->Find(key) == nullptr) {
     word_.problems->Add(word_.yaml->mark, word_.path.empty() ? std::string(key) : Cat(word_.path, ".", key),
                         Cat("is missing: ", meaning));

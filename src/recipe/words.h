@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,11 +82,12 @@ class Keys {
 
   // The key's value; nothing if it is not there. A key without a value is a problem, and not there.
   std::optional<Word> Get(std::string_view key) const;
-  // The same, and a problem if it is not there.
+  // The same, and a problem if it is not there; unless an unknown key, which is a problem already, was probably meant to be it.
   std::optional<Word> Need(std::string_view key, std::string_view meaning) const;
 
  private:
   Word word_;
+  std::set<std::string, std::less<>> misspelt_;
 };
 
 // "; did you mean weight?", or what there is: "; there are a, b, c".

@@ -17,9 +17,10 @@ constexpr int kMostDepth = 32;
 
 Mark MarkOf(const YAML::Mark& mark) { return mark.is_null() ? Mark{} : Mark{mark.line + 1, mark.column + 1}; }
 
-// Some nodes have no mark of their own in yaml-cpp (an empty value): those stand where their key stands.
+// Some nodes have no mark of their own in yaml-cpp: those stand where their key stands.
 Mark MarkOf(const YAML::Node& node, Mark otherwise) {
-  Mark mark = MarkOf(node.Mark());
+  // An empty value's mark is that of the next word, wherever that is.
+  Mark mark = node.IsNull() ? Mark{} : MarkOf(node.Mark());
   return mark.line == 0 ? otherwise : mark;
 }
 
@@ -31,7 +32,8 @@ class Converter {
     Yaml yaml;
     yaml.mark = MarkOf(node, at);
     if (depth > kMostDepth)
-      return Wrong(yaml.mark, path, Cat("nested more than ", kMostDepth, " levels deep, or an alias that contains itself"));
+      return Wrong(yaml.mark, path.substr(0, path.find_first_of(".[")),
+                   Cat("nested more than ", kMostDepth, " levels deep, or an alias that contains itself"));
     if (++nodes_ > kMostNodes)
       return Wrong(yaml.mark, path,
                    Cat("the recipe has more than ", kMostNodes, " values, its aliases counted as often as they are used"));
