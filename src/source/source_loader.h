@@ -23,6 +23,7 @@ namespace headrace {
 struct BadRow {
   int64_t row;  // of the batch
   std::string why;
+  bool skip = false;  // the transform's own on_error says so: it is dropped whatever bad_samples says
 };
 
 // What happens to rows before they are planned (transform/). Batches carry the columns `__file` (int32, index into the inventory's files) and

@@ -34,7 +34,8 @@ class Transform {
 // All transforms of a recipe, one after the other. `python` is the interpreter for worker processes.
 struct TransformOptions {
   std::string python = "python3";
-  uint32_t threads = 1;
+  uint32_t threads = 1;  // that tokenizing one batch is shared out to; several batches at once come on top
+  bool native_tokenizer = true;  // false: in worker processes even where the Rust crate was built
 };
 class TransformChain {
  public:
@@ -49,6 +50,8 @@ class TransformChain {
   virtual std::vector<std::string> Reads() const = 0;
   // The text of tokens, where there is a tokenizer; for `headrace cat`.
   virtual Result<std::string> Decode(const std::vector<int64_t>& tokens) const = 0;
+  // Whether there is a tokenizer, and it runs in this process.
+  virtual bool TokenizesNatively() const = 0;
 };
 
 }  // namespace headrace

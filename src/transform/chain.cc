@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "recipe/expression.h"
+#include "transform/batch.h"
+#include "transform/columns.h"
+#include "transform/filter.h"
+#include "transform/python_call.h"
+#include "transform/seed.h"
+#include "transform/tokenize.h"
+#include "transform/transform.h"
+
+namespace headrace {
+namespace {
+
+constexpr const char* kKindNames[] = {"tokenize", "chat", "filter", "select", "rename", "cast", "python"};
+
+std::vector<std::string> FilterColumns(const TransformSpec& spec) {
+  auto expression = Expression::Parse(spec.expression);
+  return expression.ok() ? expression->columns() : std::vector<std::string>{};
+}
+
+// The columns that a transform names; for Python nobody can tell.
+std::vector<std::string> ReadBy(const TransformSpec& spec) {
+  switch (spec.kind) {
+    case TransformSpec::kTokenize: return {spec.from.empty() ? "text" : spec.from};
+    case TransformSpec::kChat: return {spec.from.empty() ? "messages" : spec.from};
+    case TransformSpec::kFilter: return FilterColumns(spec);
+    case TransformSpec::kSelect: return spec.columns;
+    case TransformSpec::kRename:
+    case TransformSpec::kCast: {
+      std::vector<std::string> names;
+      for (const auto& [name, _] : spec.names) names.push_back(name);
+      return names;
+    }
+    case TransformSpec::kPython: break;
+  }
+  return {};
+}
+
+// Whether what `transforms[index]` makes tokens of is still asked for afterwards.
+bool IsKept(const Recipe& recipe, size_t index) {
+  const std::string from = ReadBy(recipe.transforms[index]).front();
+  auto asked = [&](const std::vector<std::string>& names) { return std::ranges::find(names, from) != names.end(); };
+  if (asked(recipe.keep)) return true;
+  for (size_t i = index + 1; i < recipe.transforms.size(); i++) {
+    if (asked(ReadBy(recipe.transforms[i]))) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> ReadsOf(const Recipe& recipe) {
+  std::set<std::string> read, made;
+  for (const auto& spec : recipe.transforms) {
+    if (spec.kind == TransformSpec::kPython) return {};
+    for (const auto& name : ReadBy(spec)) {
+      if (!made.contains(name) && name != kFileColumn && name != kRowColumn) read.insert(name);
+    }
+    if (spec.kind == TransformSpec::kTokenize || spec.kind == TransformSpec::kChat) made.insert("tokens");
+    if (spec.kind == TransformSpec::kChat) made.insert("loss_mask");
+    if (spec.kind == TransformSpec::kRename) {
+      for (const auto& [old_name, name] : spec.names) made.erase(old_name);
+      for (const auto& [old_name, name] : spec.names) made.insert(name);
+    }
+  }
+  if (!made.contains("tokens")) {
+    // Only packing says that it is tokens that are wanted; else the recipe's columns are whatever the lake has.
+    if (!recipe.pack) return {};
+    read.insert("tokens");
+  }
+  return {read.begin(), read.end()};
+}
+
+class Chain final : public TransformChain {
+ public:
+  static Result<std::unique_ptr<TransformChain>> Make(const Recipe& recipe, const TransformOptions& options) {
+    auto chain = std::make_unique<Chain>();
+    chain->reads_ = ReadsOf(recipe);
+    for (size_t i = 0; i < recipe.transforms.size(); i++) {
+      const TransformSpec& spec = recipe.transforms[i];
+      auto made = chain->MakeOne(recipe, i, options);
+      if (!made.ok()) {
+        return made.status().Annotate(Cat(recipe.name.empty() ? "the recipe" : recipe.name,
+                                          spec.line > 0 ? Cat(":", spec.line) : "", ": ", kKindNames[spec.kind], ": "));
+      }
+      chain->transforms_.push_back(*std::move(made));
+    }
+    return std::unique_ptr<TransformChain>(std::move(chain));
+  }
+
+  Result<BatchPointer> Apply(const BatchPointer& batch, uint64_t seed, std::vector<BadRow>& bad) override {
+    BatchPointer current = batch;
+    for (size_t i = 0; i < transforms_.size(); i++) {
+      std::vector<BadRow> found;
+      HR_ASSIGN_OR_RETURN(BatchPointer next, transforms_[i]->Apply(current, MixSeed(seed, i), found));
+      for (auto& row : found) {
+        // By the number that it has for the caller.
+        if (current != batch) row.row = RowWithOrigin(*batch, *current, row.row);
+        bad.push_back(std::move(row));
+      }
+      current = std::move(next);
+    }
+    std::ranges::stable_sort(bad, {}, &BadRow::row);
+    return current;
+  }
+
+  std::map<std::string, std::string> Fingerprints() const override {
+    std::map<std::string, std::string> all;
+    for (const auto& transform : transforms_) all.merge(transform->Fingerprints());
+    return all;
+  }
+
+  std::optional<uint64_t> Vocabulary() const override { return tokens_ != nullptr ? tokens_->Vocabulary() : std::nullopt; }
+  std::vector<std::string> Reads() const override { return reads_; }
+  bool TokenizesNatively() const override { return native_; }
+
+  Result<std::string> Decode(const std::vector<int64_t>& tokens) const override {
+    if (tokens_ == nullptr)
+      return Status(Code::kUnsupported, "the recipe has no tokenizer, so nobody can tell what its tokens mean");
+    return tokens_->Decode(tokens);
+  }
+
+ private:
+  Result<std::unique_ptr<Transform>> MakeOne(const Recipe& recipe, size_t index, const TransformOptions& options) {
+    const TransformSpec& spec = recipe.transforms[index];
+    switch (spec.kind) {
+      case TransformSpec::kTokenize:
+      case TransformSpec::kChat: {
+        auto make = spec.kind == TransformSpec::kChat ? MakeChat : MakeTokenize;
+        HR_ASSIGN_OR_RETURN(auto made, make(spec, recipe.folder, IsKept(recipe, index), options));
+        tokens_ = made.get();
+        native_ = made->native();
+        return std::unique_ptr<Transform>(std::move(made));
+      }
+      case TransformSpec::kFilter: {
+        HR_ASSIGN_OR_RETURN(Expression expression, Expression::Parse(spec.expression));
+        return MakeFilter(std::move(expression));
+      }
+      case TransformSpec::kSelect: return MakeSelect(spec.columns);
+      case TransformSpec::kRename: return MakeRename(spec.names);
+      case TransformSpec::kCast: return MakeCast(spec.names);
+      case TransformSpec::kPython: return MakePython(spec, recipe.folder, options);
+    }
+    return Status(Code::kInternal, "there is no such transform");
+  }
+
+  std::vector<std::unique_ptr<Transform>> transforms_;
+  TokenTransform* tokens_ = nullptr;  // the last one, in transforms_
+  bool native_ = false;
+  std::vector<std::string> reads_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TransformChain>> TransformChain::Make(const Recipe& recipe, const TransformOptions& options) {
+  return Chain::Make(recipe, options);
+}
+
+}  // namespace headrace
