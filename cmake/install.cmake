@@ -1,4 +1,4 @@
-# What goes where: the command (component `command`, all that a Python wheel takes), and for C++ programs the headers of
+# What goes where: the command and the extension module (component `command`, all that a Python wheel takes), and for C++ programs the headers of
 # include/headrace, the static libraries and a CMake package (component `development`):
 #
 #   find_package(headrace REQUIRED)
@@ -10,8 +10,10 @@ include(CMakePackageConfigHelpers)
 # In a wheel the command goes where pip puts programs: the bin folder of the virtual environment.
 if(SKBUILD)
   set(HEADRACE_COMMAND_DIR ${SKBUILD_SCRIPTS_DIR})
+  set(HEADRACE_PYTHON_DIR headrace)
 else()
   set(HEADRACE_COMMAND_DIR ${CMAKE_INSTALL_BINDIR})
+  set(HEADRACE_PYTHON_DIR ${CMAKE_INSTALL_LIBDIR}/python/headrace)
 endif()
 
 set(HEADRACE_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/headrace)

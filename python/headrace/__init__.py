@@ -1,7 +1,8 @@
 """Headrace: training data from the lake to the accelerators, through an object store and nothing else."""
 
-from importlib.metadata import version as _installed_version
-from typing import NoReturn
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import (
     Conflict,
@@ -17,28 +18,67 @@ from headrace.errors import (
     Unsupported,
 )
 
+if TYPE_CHECKING:
+    from headrace.batch import BytesColumn, Ragged
+    from headrace.loader import Loader
+    from headrace.mesh import Mesh
+    from headrace.step import Lane, MicroBatch, Step
+    from headrace.writer import PerLane, Writer
+
 __all__ = [
+    "BytesColumn",
     "Conflict",
     "Corrupt",
     "Error",
     "Fenced",
     "InvalidArgument",
+    "Lane",
+    "Loader",
+    "Mesh",
+    "MicroBatch",
     "NotFound",
     "OutcomeUnknown",
+    "PerLane",
+    "Ragged",
     "Stalled",
+    "Step",
     "Trimmed",
     "Unavailable",
     "Unsupported",
+    "Writer",
     "__version__",
 ]
 
-__version__: str = _installed_version("headrace")
+__version__: str
 
+# Imported when first asked for: `import headrace` does no work, and does not need numpy.
+_FROM = {
+    "BytesColumn": "batch",
+    "Lane": "step",
+    "Loader": "loader",
+    "Mesh": "mesh",
+    "MicroBatch": "step",
+    "PerLane": "writer",
+    "Ragged": "batch",
+    "Step": "step",
+    "Writer": "writer",
+}
 # Names that are promised, and the version that will have them.
-_LATER = {"Loader": "0.3", "Recipe": "0.3", "Writer": "0.3", "produce": "0.3"}
+_LATER = {"Recipe": "0.3", "produce": "0.3"}
 
 
-def __getattr__(name: str) -> NoReturn:
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name in _FROM:
+        import importlib
+
+        value = getattr(importlib.import_module(f"headrace.{_FROM[name]}"), name)
+        globals()[name] = value
+        return value
+    if name == "__version__":
+        from importlib.metadata import version
+
+        globals()[name] = version("headrace")
+        return globals()[name]
     if name in _LATER:
-        raise Unsupported(f"headrace.{name} comes with version {_LATER[name]}; this is {__version__}")
+        raise Unsupported(f"headrace.{name} comes with version {_LATER[name]}; this is {__getattr__('__version__')}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

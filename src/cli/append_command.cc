@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/appender.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/step_inputs.h"
 #include "cli/stream_for_command.h"
+#include "stream/appender.h"
 
 namespace headrace::cli {
 namespace {

@@ -46,6 +46,7 @@ std::shared_ptr<Prefetch> Loader::Current() {
 
 Result<Loader::Turn> Loader::Next(Instant until) {
   while (true) {
+    Instant began = clock().Now();
     std::shared_ptr<Prefetch> prefetch;
     uint64_t step = 0;
     {
@@ -54,7 +55,6 @@ Result<Loader::Turn> Loader::Next(Instant until) {
       step = cursor_ = skipped_.NotIn(cursor_);
       prefetch = Current();
     }
-    Instant began = clock().Now();
     Result<Prefetch::Turn> turn = prefetch->Take(step, until);
     Instant now = clock().Now();
 
@@ -173,6 +173,11 @@ void Loader::SetLanes(LaneRange lanes) {
   if (lanes == options_.lanes) return;
   options_.lanes = lanes;
   Restart();
+}
+
+void Loader::SetHold(bool hold) {
+  std::lock_guard lock(mutex_);
+  options_.hold = hold;
 }
 
 LaneRange Loader::lanes() const {

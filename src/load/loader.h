@@ -61,6 +61,8 @@ class Loader {
   StepRanges skipped() const;
   // Another share, from the next step on.
   void SetLanes(LaneRange lanes);
+  // Whether this rank holds the stream for its job; asked when the first step is.
+  void SetHold(bool hold);
   LaneRange lanes() const;
 
   // How many steps a sealed stream has; nothing if it is not sealed (yet).

@@ -1,6 +1,4 @@
-#include "cli/appender.h"
-
-#include <fmt/core.h>
+#include "stream/appender.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,7 +7,7 @@
 #include "base/text.h"
 #include "store/create.h"
 
-namespace headrace::cli {
+namespace headrace {
 namespace {
 
 using nlohmann::json;
@@ -40,9 +38,8 @@ std::optional<std::map<std::string, uint64_t>> ReadCounts(const std::optional<By
 }
 
 Status NotOurs(uint16_t strand) {
-  return Status(
-      Code::kConflict,
-      fmt::format("strand {} holds the state of another program, which would be lost: name another strand (--strand)", strand));
+  return Status(Code::kConflict,
+                Cat("strand ", strand, " holds the state of another program, which would be lost: name another strand"));
 }
 
 }  // namespace
@@ -74,10 +71,10 @@ Result<uint64_t> Appender::Foresee(const Deadline& deadline) {
 Status Appender::CheckOpen(const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->RefreshFully(deadline));
   if (state->manifest.finished)
-    return Status(Code::kConflict, fmt::format("the stream {} is sealed: no step can follow", log_->store().Describe()));
+    return Status(Code::kConflict, Cat("the stream ", log_->store().Describe(), " is sealed: no step can follow"));
   if (options_.strand && *options_.strand >= log_->info().strands) {
-    return Status(Code::kInvalidArgument, fmt::format("there is no strand {}: the stream has {}, counted from 0",
-                                                      *options_.strand, log_->info().strands));
+    return Status(Code::kInvalidArgument,
+                  Cat("there is no strand ", *options_.strand, ": the stream has ", log_->info().strands, ", counted from 0"));
   }
   return {};
 }
@@ -92,7 +89,7 @@ Result<uint64_t> Appender::Begin(const Deadline& deadline) {
 Result<Appender::Held> Appender::Take(uint16_t strand, const Deadline& deadline) {
   Held held;
   HR_ASSIGN_OR_RETURN(held.writer, StrandWriter::Take(log_, strand, deadline));
-  if (held.writer->ended()) return Status(Code::kConflict, fmt::format("strand {} has ended: nothing can follow on it", strand));
+  if (held.writer->ended()) return Status(Code::kConflict, Cat("strand ", strand, " has ended: nothing can follow on it"));
   std::optional<Counts> counts = ReadCounts(held.writer->state());
   if (!counts) return NotOurs(strand);
   held.counts = std::move(*counts);
@@ -144,7 +141,7 @@ Result<std::map<std::string, uint16_t>> Appender::Claims(const Deadline& deadlin
                  document["strand"].get<uint64_t>() < log_->info().strands;
     if (!whole)
       return Status(Code::kCorrupt,
-                    fmt::format("{} is damaged: it does not say which strand the source has", log_->store().Describe(entry.key)));
+                    Cat(log_->store().Describe(entry.key), " is damaged: it does not say which strand the source has"));
     claims[entry.key] = document["strand"].get<uint16_t>();
   }
   return claims;
@@ -185,16 +182,13 @@ Result<uint16_t> Appender::StrandOfSource(const Deadline& deadline) {
     json claim = {{"source", options_.source}, {"strand", strand}, {"nonce", random_.Hex(16)}};
     HR_ASSIGN_OR_RETURN(CreateResult created,
                         Create(log_->store(), key, Body(claim.dump() + "\n"), deadline, log_->clock(), random_));
-    if (created.kind == CreateResult::kUnknown)
-      return created.reason.Annotate(fmt::format("cannot write {}", log_->store().Describe(key)));
+    if (created.kind == CreateResult::kUnknown) return created.reason.Annotate(Cat("cannot write ", log_->store().Describe(key)));
     HR_ASSIGN_OR_RETURN(claims, Claims(deadline));
   }
   uint16_t strand = claims.at(key);
   if (options_.strand && *options_.strand != strand) {
-    return Status(
-        Code::kConflict,
-        fmt::format("the source \"{}\" has strand {} of this stream, not {}: leave --strand out, or give the source another name",
-                    options_.source, strand, *options_.strand));
+    return Status(Code::kConflict, Cat("the source \"", options_.source, "\" has strand ", strand, " of this stream, not ",
+                                       *options_.strand, ": name no strand, or give the source another name"));
   }
   return strand;
 }
@@ -210,6 +204,26 @@ Status Appender::Add(std::vector<Body> cells, const Deadline& deadline) {
 }
 
 Status Appender::Flush(const Deadline& deadline) { return waiting_.empty() || planned() ? Status() : Commit(deadline); }
+
+Status Appender::Seal(const Deadline& deadline) {
+  HR_RETURN_IF_ERROR(Flush(deadline));
+  if (!waiting_.empty()) {
+    return Status(Code::kInvalidArgument,
+                  Cat("the last ", waiting_.size(), " steps do not fill a block of the stream, whose order is planned: append more"));
+  }
+  for (uint16_t v = 0; v < log_->info().strands; ++v) {
+    if (log_->known()->manifest.strands[v].ended) continue;
+    auto held = std::ranges::find(held_, v, [](const Held& one) { return one.writer->strand(); });
+    if (held != held_.end()) {
+      HR_RETURN_IF_ERROR(held->writer->End(deadline));
+      continue;
+    }
+    HR_ASSIGN_OR_RETURN(std::unique_ptr<StrandWriter> writer, StrandWriter::Take(log_, v, deadline));
+    HR_RETURN_IF_ERROR(writer->End(deadline));
+  }
+  held_.clear();
+  return log_->Commit(FinishEdit{log_->info().uuid}, deadline).status();
+}
 
 Bytes Appender::StateAfter(const Held& held) const {
   json others = json::object();
@@ -278,19 +292,15 @@ Result<bool> Appender::FindOut(Held& held, const Deadline& deadline) {
 Status Appender::GoOn(const Status& why, const Deadline& deadline) {
   uint16_t strand = held_.front().writer->strand();
   if (planned()) {
-    return Status(
-        Code::kFenced,
-        fmt::format("another process took a strand ({}); in planned order one process appends, or each has a strand of its own "
-                    "(--strand)",
-                    why.message()));
+    return Status(Code::kFenced, Cat("another process took a strand (", why.message(),
+                                     "); in planned order one process appends, or each has a strand of its own"));
   }
   if (options_.strand && options_.source.empty()) {
-    return Status(Code::kFenced, fmt::format("another process took strand {}: each process needs a strand of its own", strand));
+    return Status(Code::kFenced, Cat("another process took strand ", strand, ": each process needs a strand of its own"));
   }
   if (++losses_ > kMostLosses) {
-    return Status(Code::kFenced,
-                  fmt::format("other processes took the strand {} times in a row: there are more of them than strands ({})",
-                              losses_, log_->info().strands));
+    return Status(Code::kFenced, Cat("other processes took the strand ", losses_,
+                                     " times in a row: there are more of them than strands (", log_->info().strands, ")"));
   }
   lost_ = strand;
   Duration longest = std::min(kLongestPause, kShortestPause * (int64_t{1} << std::min(losses_, 10)));
@@ -308,9 +318,8 @@ uint64_t Appender::CountIn(const Held& held) const {
 Status Appender::CheckCount(const Held& held, uint64_t expected) const {
   uint64_t done = CountIn(held);
   if (options_.source.empty() || done == expected) return {};
-  return Status(Code::kFenced,
-                fmt::format("another process appends the source \"{}\" too, and is at step {} of it: let one of them do it",
-                            options_.source, done));
+  return Status(Code::kFenced, Cat("another process appends the source \"", options_.source, "\" too, and is at step ", done,
+                                   " of it: let one of them do it"));
 }
 
-}  // namespace headrace::cli
+}  // namespace headrace

@@ -23,7 +23,7 @@
 #include "base/random.h"
 #include "stream/strand_writer.h"
 
-namespace headrace::cli {
+namespace headrace {
 
 struct AppendOptions {
   std::optional<uint16_t> strand;
@@ -46,6 +46,8 @@ class Appender {
   Status Add(std::vector<Body> cells, const Deadline& deadline);
   // Commits what is left, if the stream's order allows a short block.
   Status Flush(const Deadline& deadline);
+  // Flushes, ends every strand, from whoever has it, and seals the stream: no step can follow.
+  Status Seal(const Deadline& deadline);
 
   uint64_t appended() const { return appended_; }  // steps that are in the log
   uint64_t waiting() const { return waiting_.size(); }  // steps that were added and are not
@@ -93,4 +95,4 @@ class Appender {
   std::optional<uint64_t> first_step_;
 };
 
-}  // namespace headrace::cli
+}  // namespace headrace

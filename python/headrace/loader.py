@@ -1,0 +1,347 @@
+"""The loader: a rank's share of a stream, step after step."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import re
+import weakref
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, NoReturn
+
+from headrace import _core
+from headrace import mesh as _mesh
+from headrace.batch import Column, Layout
+from headrace.errors import Error, InvalidArgument, Unsupported
+from headrace.step import Step
+
+_log = logging.getLogger("headrace")
+
+STATE_VERSION = 1
+
+_open: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+class Loader:
+    """Hands out this rank's lanes of one step after another, each exactly once, reading ahead in the background.
+
+    Args:
+        uri: the stream: s3://bucket/prefix, file:///path, a plain path.
+        dp: (rank, size) of data parallelism; or
+        mesh: {"dp": (rank, size), "cp": …, "tp": …, "pp": …} or a torch DeviceMesh.
+            Neither: RANK and WORLD_SIZE, as pure data parallelism.
+        format: the names and conventions of the batch: plain, hf, torchtitan, megatron.
+        cp: what context-parallel peers get: the whole sequences (frameworks cut them), or their part: contiguous, head_tail.
+        role: train; or eval, which can be iterated again and holds nobody back.
+        timeout: seconds to wait for a step before `Stalled` is raised; a warning comes after `warn_after`.
+        window: bytes that may be in memory or on their way, beyond what was handed out.
+        ack: auto: a step counts as consumed when it is handed out; manual: when `done(n)` says so.
+        uneven: allow data-parallel sizes that do not divide the lanes.
+        collect: on the first rank, give back what no pin needs, every so many seconds (True: 600).
+        storage_options: how to reach the store.
+    """
+
+    def __init__(
+        self,
+        uri: str | None = None,
+        *,
+        recipe: Any = None,  # noqa: ANN401
+        producers: int | None = None,
+        dp: tuple[int, int] | None = None,
+        mesh: Any = None,  # noqa: ANN401
+        format: str = "plain",
+        cp: str = "whole",
+        role: str = "train",
+        timeout: float = 300,
+        warn_after: float = 10,
+        window: int | str = "512MB",
+        ack: str = "auto",
+        uneven: bool = False,
+        collect: bool | float = False,
+        storage_options: dict[str, str] | None = None,
+    ) -> None:
+        if recipe is not None or producers is not None:
+            raise Unsupported(
+                "hr.Loader(recipe=…) comes with version 0.3; start `headrace produce` beside it and give the stream's URI"
+            )
+        if uri is None:
+            raise InvalidArgument("which stream? Loader(uri)")
+        if role not in ("train", "eval"):
+            raise InvalidArgument(f"role= is train or eval, not {role!r}")
+        if ack not in ("auto", "manual"):
+            raise InvalidArgument(f"ack= is auto or manual, not {ack!r}")
+        if timeout < 0 or warn_after < 0:
+            raise InvalidArgument("timeout= and warn_after= are seconds, at least 0")
+        window_bytes = _core.parse_size(window) if isinstance(window, str) else int(window)
+        self._mesh = _mesh.resolve(dp, mesh)
+        self._format = format
+        self._cp = cp
+        self._role = role
+        self._ack = ack
+        self._uneven = uneven
+        self._began = False
+        self._pass = 0
+        self._start = 0
+        self._acked = 0
+        self._keep: int | None = None
+        options = {str(name): str(value) for name, value in (storage_options or {}).items()}
+        self._core = _core.Loader(str(uri), options, window_bytes, float(timeout), float(warn_after))
+        self._info = self._core.info()
+        self._columns = {name: Column(name, dtype, kind, index) for name, dtype, kind, index in self._info["columns"]}
+        self._take_share()
+        if not _open:
+            atexit.register(_close_all)
+        _open.add(self)
+        if collect and self._mesh.is_first:
+            self._core.collect(600.0 if collect is True else float(collect), 60.0)
+
+    def _take_share(self) -> None:
+        lanes = self._info["lanes"]
+        rank, size = self._mesh.dp
+        first, end = _core.lanes_of_rank(lanes, rank, size, self._uneven)
+        self._layout = Layout(
+            columns=self._columns,
+            packed=self._info["packed"],
+            format=self._format,
+            cp=self._cp,
+            cp_rank=self._mesh.cp[0],
+            cp_size=self._mesh.cp[1],
+            lanes=lanes,
+            most_lanes=-(-lanes // size),
+            source_names=self._source_names(),
+        )
+        self._core.set_lanes(first, end)
+        self._core.set_hold(self._role == "train" and self._mesh.is_first)
+        _log.info("%s reads lanes %d to %d of %d of %s", self._mesh, first, end - 1, lanes, self._info["uri"])
+
+    def _source_names(self) -> tuple[str, ...]:
+        # The producing side will say them; until then sources are numbers.
+        return ()
+
+    # --- What it reads ---------------------------------------------------------------------------------------------------
+
+    @property
+    def uri(self) -> str:
+        return self._info["uri"]
+
+    @property
+    def uuid(self) -> str:
+        return self._info["uuid"]
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes the stream has."""
+        return self._info["lanes"]
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        return dict(self._columns)
+
+    @property
+    def mesh(self) -> _mesh.Mesh:
+        return self._mesh
+
+    # --- Iterating -------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Step]:
+        self._core.check()
+        if self._role == "eval":
+            self._pass += 1
+            if self._began:
+                self._core.seek(self._start)
+        return _Steps(self, self._pass)
+
+    def _next(self, which: int) -> Step:
+        if which != self._pass:
+            raise InvalidArgument("another iteration of this loader has begun: an eval loader has one at a time")
+        if not self._began:
+            self._start = self._core.cursor
+            self._began = True
+        core = self._core.next()
+        if core is None:
+            raise StopIteration
+        return Step(core, self._layout)
+
+    def __len__(self) -> int:
+        length = self._core.length()
+        if length is None:
+            raise TypeError("a stream that is not sealed has no length yet: steps are still being added")
+        return length
+
+    def step(self, number: int) -> Step:
+        """Any step, without moving on."""
+        return Step(self._core.read(_at_least_zero("step", number)), self._layout)
+
+    def seek(self, number: int) -> None:
+        """Goes on at this step."""
+        self._core.seek(_at_least_zero("step", number))
+        self._acked = number
+        if not self._began:
+            self._start = number
+
+    def skip(self, steps: range) -> None:
+        """Leaves these steps out, now and after every resume: they stand in the state."""
+        if not isinstance(steps, range) or steps.step != 1:
+            raise InvalidArgument("skip() takes a range of steps: skip(range(100, 110))")
+        if len(steps):
+            _at_least_zero("step", steps.start)
+            self._core.skip(steps.start, steps.stop)
+
+    def done(self, number: int) -> None:
+        """With ack="manual": this step and all before it are consumed."""
+        if self._ack != "manual":
+            raise InvalidArgument('done() is for loaders with ack="manual"; others count a step when they hand it out')
+        if number >= self._core.cursor:
+            raise InvalidArgument(
+                f"step {number} cannot be done: it was not handed out yet (the next one is {self._core.cursor})"
+            )
+        self._acked = max(self._acked, number + 1)
+
+    def resize(self, dp: tuple[int, int] | None = None, mesh: Any = None) -> None:  # noqa: ANN401
+        """Another share from the next step on: the job has grown or shrunk."""
+        self._core.check()
+        before = self._mesh
+        self._mesh = _mesh.resolve(dp, mesh)
+        try:
+            self._take_share()
+        except Error:
+            self._mesh = before
+            raise
+
+    # --- State -----------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where to go on: small, JSON, and the same on every rank."""
+        next_step = self._acked if self._ack == "manual" else self._core.cursor
+        return {
+            "version": STATE_VERSION,
+            "stream": self._info["uuid"],
+            "next_step": next_step,
+            "skipped": [[first, end] for first, end in self._core.skipped],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where `state` was taken, on any number of ranks. Only before the first step."""
+        if self._began:
+            raise InvalidArgument(
+                "load_state_dict() after iteration began: steps were handed out already. Load the state first, "
+                "or say seek(n) if moving is meant"
+            )
+        try:
+            version, stream, next_step = state["version"], state["stream"], state["next_step"]
+            skipped = [(int(first), int(end)) for first, end in state.get("skipped", ())]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArgument(f"this is no state of a loader: {state!r:.200}") from error
+        if version != STATE_VERSION:
+            raise Unsupported(f"the state has version {version!r}, and this Headrace knows {STATE_VERSION}")
+        if stream != self._info["uuid"]:
+            raise InvalidArgument(
+                f"the state is of the stream {stream}, and {self._info['uri']} is {self._info['uuid']}: its steps are others"
+            )
+        if not isinstance(next_step, int) or next_step < 0:
+            raise InvalidArgument(f"this is no state of a loader: next_step is {next_step!r}")
+        for first, end in skipped:
+            self._core.skip(first, end)
+        self.seek(next_step)
+
+    # --- Checkpoints -----------------------------------------------------------------------------------------------------
+
+    def pin(self, name: str, step: int | None = None) -> None:
+        """Holds the stream from the state's step on (or from `step`), until `unpin`. All ranks may say it."""
+        if step is None:
+            step = self.state_dict()["next_step"]
+        self._core.pin(name, step)
+        self._stem = _stem(name)
+        self._drop_old_pins()
+
+    def unpin(self, name: str) -> bool:
+        """Lets go of a pin. False if there was none."""
+        return self._core.unpin(name)
+
+    def pins(self) -> dict[str, int]:
+        """All pins of the stream, and the steps that they hold."""
+        return {name: step for name, step, _ in self._core.pins()}
+
+    def keep_last(self, count: int) -> None:
+        """Of pins that differ in a number at the end only (ckpt-100, ckpt-200), keep those of the last `count` steps."""
+        if count < 1:
+            raise InvalidArgument(
+                f"keep_last({count}): without any pin the checkpoint that was just written could not be resumed"
+            )
+        self._keep = count
+        self._drop_old_pins()
+
+    _stem: str | None = None
+
+    def _drop_old_pins(self) -> None:
+        if self._keep is None or self._stem is None:
+            return
+        ours = sorted((step, name) for name, step, stays in self._core.pins() if stays and _stem(name) == self._stem)
+        for _, name in ours[: -self._keep]:
+            self._core.unpin(name)
+
+    # --- The rest --------------------------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, float]:
+        """Numbers to log: waits, bytes, how far ahead."""
+        return self._core.stats()
+
+    def report(
+        self, step: int, loss: dict[str, tuple[float, int]] | None = None, metrics: dict[str, float] | None = None
+    ) -> NoReturn:
+        raise Unsupported("loader.report() comes with version 0.3, together with the policies that listen to it")
+
+    def close(self) -> None:
+        """Ends everything at once. What was handed out stays."""
+        _open.discard(self)
+        self._core.close(2.0)
+
+    @property
+    def closed(self) -> bool:
+        return self._core.closed
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Loader cannot be sent to another process: it would hand out every step there once more. Open one in each "
+            "process, and use no worker processes around it (num_workers=0): it reads ahead by itself"
+        )
+
+    def __repr__(self) -> str:
+        return f"<headrace.Loader {self._info['uri']} {self._mesh}>"
+
+
+class _Steps:
+    """An iteration over a loader's steps."""
+
+    def __init__(self, loader: Loader, which: int) -> None:
+        self._loader = loader
+        self._which = which
+
+    def __iter__(self) -> _Steps:
+        return self
+
+    def __next__(self) -> Step:
+        return self._loader._next(self._which)
+
+
+def _at_least_zero(what: str, number: int) -> int:
+    if number < 0:
+        raise InvalidArgument(f"{what} {number}: counted from 0")
+    return int(number)
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"\d+$", "", name)
+
+
+def _close_all() -> None:
+    for loader in list(_open):
+        loader._core.close(0.5)
+    _open.clear()

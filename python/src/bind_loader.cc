@@ -1,0 +1,221 @@
+// A loader: open, iterate, move, pin, close.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind.h"
+#include "load/background_collection.h"
+#include "load/loader.h"
+#include "raise.h"
+#include "session.h"
+#include "step_view.h"
+
+namespace headrace::python {
+namespace {
+
+Duration SecondsOf(double seconds) {
+  // About 100 years are for ever.
+  return seconds > 3e9 ? Duration::max() : std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+const char* KindName(Column::Kind kind) {
+  switch (kind) {
+    case Column::kArray: return "array";
+    case Column::kRagged: return "ragged";
+    case Column::kBytes: return "bytes";
+  }
+  return "";
+}
+
+class PyLoader {
+ public:
+  PyLoader(const std::string& uri, StorageOptions storage, uint64_t window, double timeout, double warn_after)
+      : session_(std::make_unique<Session>("loader")), timeout_(SecondsOf(timeout)) {
+    Session* session = session_.get();
+    // The session outlives the work, which runs on its threads.
+    log_ = ValueOrRaise(session_->Wait<std::shared_ptr<StreamLog>>(
+        timeout_, [session, uri, storage](const Deadline& deadline) { return session->Open(uri, storage, deadline); }));
+    LoaderOptions options;
+    options.window_bytes = window;
+    options.timeout = timeout_;
+    options.warn_after = SecondsOf(warn_after);
+    options.lanes = {0, log_->info().lanes};
+    packed_ = std::make_shared<const std::optional<PackedColumns>>(PackedColumns::Find(log_->info().columns));
+    loader_ = std::make_shared<Loader>(log_, options, session_->executor());
+  }
+
+  ~PyLoader() {
+    if (session_->forked()) {
+      // The parent's threads may have held any of its locks when the child came to be.
+      static_cast<void>(new std::shared_ptr<Loader>(std::move(loader_)));
+      static_cast<void>(new std::shared_ptr<StreamLog>(std::move(log_)));
+      static_cast<void>(new std::shared_ptr<BackgroundCollection>(std::move(collection_)));
+      return;
+    }
+    Close(1);
+  }
+
+  Loader& use() const {
+    session_->Check();
+    return *loader_;
+  }
+
+  nb::object Next() {
+    while (true) {
+      Loader& loader = use();
+      Result<Loader::Turn> turn = Status(Code::kInternal, "");
+      {
+        nb::gil_scoped_release released;
+        std::shared_ptr<Loader> held = loader_;
+        turn = held->Next(RealClock().Now() + kSlice);
+      }
+      static_cast<void>(loader);
+      if (!turn.ok()) Raise(turn.status());
+      switch (turn->kind) {
+        case Loader::Turn::kStep: return nb::cast(StepView{*std::move(turn->step), packed_});
+        case Loader::Turn::kEnd: return nb::none();
+        case Loader::Turn::kNotYet:
+          if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      }
+    }
+  }
+
+  StepView Read(uint64_t number) {
+    use();
+    return {ValueOrRaise(session_->Wait<Step>(
+                timeout_, [loader = loader_, number](const Deadline& deadline) { return loader->Read(number, deadline); })),
+            packed_};
+  }
+
+  std::optional<uint64_t> Length() {
+    use();
+    return ValueOrRaise(session_->Wait<std::optional<uint64_t>>(
+        timeout_, [loader = loader_](const Deadline& deadline) { return loader->Length(deadline); }));
+  }
+
+  void Pin(const std::string& name, uint64_t step) {
+    use();
+    ValueOrRaise(session_->Wait<bool>(timeout_, [loader = loader_, name, step](const Deadline& deadline) -> Result<bool> {
+      HR_RETURN_IF_ERROR(loader->Pin(name, step, deadline));
+      return true;
+    }));
+  }
+
+  bool Unpin(const std::string& name) {
+    use();
+    return ValueOrRaise(session_->Wait<bool>(
+        timeout_, [loader = loader_, name](const Deadline& deadline) { return loader->Unpin(name, deadline); }));
+  }
+
+  // Name, step, and whether it stays until it is taken away.
+  std::vector<std::tuple<std::string, uint64_t, bool>> Pins() {
+    use();
+    std::vector<headrace::Pin> pins = ValueOrRaise(session_->Wait<std::vector<headrace::Pin>>(
+        timeout_, [loader = loader_](const Deadline& deadline) { return loader->Pins(deadline); }));
+    std::vector<std::tuple<std::string, uint64_t, bool>> rows;
+    for (const headrace::Pin& pin : pins) rows.emplace_back(pin.name, pin.step, pin.term_seconds == 0);
+    return rows;
+  }
+
+  std::optional<nb::bytes> ReadObject(const std::string& key) {
+    use();
+    auto object = ValueOrRaise(session_->Wait<std::optional<Object>>(
+        timeout_, [log = log_, key](const Deadline& deadline) { return log->store().Get(key, deadline); }));
+    if (!object) return std::nullopt;
+    return nb::bytes(object->bytes.data(), object->bytes.size());
+  }
+
+  void Collect(double every_seconds, double grace_seconds) {
+    use();
+    if (!collection_)
+      collection_ = BackgroundCollection::Start(log_, session_->executor(), SecondsOf(every_seconds), SecondsOf(grace_seconds));
+  }
+
+  void SetHold(bool hold) { use().SetHold(hold); }
+  void SetLanes(uint32_t first, uint32_t end) { use().SetLanes({first, end}); }
+
+  void Close(double patience) {
+    if (session_->forked()) return;
+    std::shared_ptr<Loader> loader = loader_;
+    nb::gil_scoped_release released;
+    if (loader) loader->Close(SecondsOf(patience));
+    if (collection_) collection_->Stop();
+    session_->Close();
+  }
+
+  bool closed() const { return session_->forked() ? false : loader_->closed(); }
+  const StreamInfo& info() const { return log_->info(); }
+  std::string Describe() const { return log_->store().Describe(); }
+  StreamLog& log() const { return *log_; }
+  Loader& loader() const { return *loader_; }
+
+ private:
+  std::unique_ptr<Session> session_;  // goes last
+  const Duration timeout_;
+  std::shared_ptr<StreamLog> log_;
+  std::shared_ptr<const std::optional<PackedColumns>> packed_;
+  std::shared_ptr<BackgroundCollection> collection_;
+  std::shared_ptr<Loader> loader_;
+};
+
+nb::dict InfoOf(const PyLoader& loader) {
+  const StreamInfo& info = loader.info();
+  nb::list columns;
+  size_t index = 0;
+  for (const Column& column : info.columns) {
+    columns.append(nb::make_tuple(nb::str(column.name.c_str()), nb::str(std::string(DtypeName(column.dtype)).c_str()),
+                                  nb::str(KindName(column.kind)), index));
+    index += static_cast<size_t>(column.arrays());
+  }
+  nb::dict fields;
+  fields["uuid"] = nb::str(UuidText(info.uuid).c_str());
+  fields["uri"] = nb::str(loader.Describe().c_str());
+  fields["lanes"] = info.lanes;
+  fields["strands"] = info.strands;
+  fields["columns"] = columns;
+  fields["packed"] = PackedColumns::Find(info.columns).has_value();
+  fields["recipe"] = nb::str(info.recipe.c_str());
+  return fields;
+}
+
+nb::dict Stats(const PyLoader& loader) {
+  nb::dict stats;
+  for (const auto& [name, value] : loader.loader().Stats()) stats[name.c_str()] = value;
+  return stats;
+}
+
+}  // namespace
+
+void BindLoader(nb::module_& module) {
+  nb::class_<PyLoader>(module, "Loader")
+      .def(nb::init<const std::string&, StorageOptions, uint64_t, double, double>(), nb::arg("uri"), nb::arg("storage_options"),
+           nb::arg("window_bytes"), nb::arg("timeout"), nb::arg("warn_after"))
+      .def("info", InfoOf)
+      .def("next", &PyLoader::Next)
+      .def("read", &PyLoader::Read, nb::arg("step"))
+      .def("length", &PyLoader::Length)
+      .def("check", [](const PyLoader& self) { self.use(); })
+      .def_prop_ro("cursor", [](const PyLoader& self) { return self.use().cursor(); })
+      .def(
+          "seek", [](const PyLoader& self, uint64_t step) { self.use().Seek(step); }, nb::arg("step"))
+      .def(
+          "skip", [](const PyLoader& self, uint64_t first, uint64_t end) { self.use().Skip(first, end); }, nb::arg("first"),
+          nb::arg("end"))
+      .def_prop_ro("skipped", [](const PyLoader& self) { return self.use().skipped().ranges(); })
+      .def("set_lanes", &PyLoader::SetLanes, nb::arg("first"), nb::arg("end"))
+      .def("set_hold", &PyLoader::SetHold, nb::arg("hold"))
+      .def("pin", &PyLoader::Pin, nb::arg("name"), nb::arg("step"))
+      .def("unpin", &PyLoader::Unpin, nb::arg("name"))
+      .def("pins", &PyLoader::Pins)
+      .def("read_object", &PyLoader::ReadObject, nb::arg("key"))
+      .def("collect", &PyLoader::Collect, nb::arg("every"), nb::arg("grace"))
+      .def("stats", Stats)
+      .def_prop_ro("closed", &PyLoader::closed)
+      .def("close", &PyLoader::Close, nb::arg("patience"));
+}
+
+}  // namespace headrace::python

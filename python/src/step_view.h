@@ -1,0 +1,17 @@
+// A step of the loader with what is needed to hand out its arrays.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "load/packed.h"
+#include "load/step.h"
+
+namespace headrace::python {
+
+struct StepView {
+  Step step;
+  std::shared_ptr<const std::optional<PackedColumns>> packed;
+};
+
+}  // namespace headrace::python
