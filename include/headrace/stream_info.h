@@ -67,6 +67,9 @@ struct StreamInfo {
   Status Check() const;
 
   friend bool operator==(const StreamInfo&, const StreamInfo&) = default;
+
+ private:
+  static Result<StreamInfo> ReadJson(std::string_view text);
 };
 
 }  // namespace headrace

@@ -157,7 +157,13 @@ Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const En
     return damaged("its header's checksum does not fit");
   }
   Decoder in(bytes);
-  in.GetRaw(kMagic.size());
+  std::span<const std::byte> magic = in.GetRaw(kMagic.size());
+  std::string_view seen(reinterpret_cast<const char*>(magic.data()), magic.size());
+  if (seen != kMagic) {
+    if (seen.starts_with("HRchunk"))
+      return Status(Code::kUnsupported, Cat("the chunk ", what, " has another format version: use a newer Headrace"));
+    return damaged("it does not begin as one");
+  }
   ChunkHeader header;
   ChunkEdit& edit = header.edit;
   in.GetInto(edit.uuid);
@@ -229,6 +235,11 @@ Result<Bytes> UnpackCell(const Bytes& lane, uint64_t lane_offset, const CellPlac
     if (place.raw != place.stored) return Status(Code::kCorrupt, Cat(what, " is damaged: its sizes differ"));
     return stored;
   }
+  // Nothing packs better than this, so a size beyond it is wrong; better to know before the memory is asked for.
+  constexpr uint64_t kBestRatio = 1 << 15;
+  if (place.raw > kBestRatio * place.stored || ZSTD_getFrameContentSize(stored.data(), stored.size()) != place.raw) {
+    return Status(Code::kCorrupt, Cat(what, " is damaged: its sizes do not fit what is packed in it"));
+  }
   Buffer raw(place.raw);
   size_t size = ZSTD_decompress(raw.span().data(), raw.size(), stored.data(), stored.size());
   if (ZSTD_isError(size) || size != place.raw) return Status(Code::kCorrupt, Cat(what, " is damaged: it cannot be unpacked"));
@@ -244,9 +255,14 @@ Result<Bytes> DecodeFooter(const Bytes& footer, const Uuid& uuid, const ChunkNam
   if (crc.Get<uint32_t>() != Crc32c(footer.span().first(footer.size() - 4))) return damaged("its checksum does not fit");
   Decoder in(footer.span().first(footer.size() - 4));
   std::span<const std::byte> magic = in.GetRaw(kFooterMagic.size());
-  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kFooterMagic)
+  std::string_view begins(reinterpret_cast<const char*>(magic.data()), magic.size());
+  if (begins != kFooterMagic) {
+    if (begins.starts_with("HRfoot_"))
+      return Status(Code::kUnsupported,
+                    Cat("the footer of the chunk ", what, " has another format version: use a newer Headrace"));
     return damaged("it does not begin as one");
-  Uuid seen;
+  }
+  Uuid seen{};
   in.GetInto(seen);
   auto seq = in.Get<uint64_t>();
   auto nonce = in.Get<uint64_t>();

@@ -106,12 +106,22 @@ Result<Bytes> SegmentReader::Read(const SegmentRef& ref, uint64_t offset, uint64
 }
 
 Result<std::vector<SegmentReader::Fence>> SegmentReader::Fences(const SegmentRef& ref, const Deadline& deadline) {
+  if (ref.count == 0) return Damaged(ref, "its reference says that it is empty");
   HR_ASSIGN_OR_RETURN(Bytes header, Read(ref, 0, HeaderBytes(ref), deadline));
+  Decoder end(header.span().last(8));
+  auto crc = end.Get<uint32_t>();
+  if (crc != ref.crc || crc != Crc32c(header.span().first(header.size() - 8)))
+    return Damaged(ref, "its header's checksum does not fit");
   Decoder in(header.span());
   std::span<const std::byte> magic = in.GetRaw(kMagic.size());
-  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic)
+  std::string_view seen(reinterpret_cast<const char*>(magic.data()), magic.size());
+  if (seen != kMagic) {
+    if (seen.starts_with("HRsegmt"))
+      return Status(Code::kUnsupported,
+                    Cat("the index segment ", store_.Describe(ref.Key()), " has another format version: use a newer Headrace"));
     return Damaged(ref, "it does not begin as one");
-  Uuid uuid;
+  }
+  Uuid uuid{};
   in.GetInto(uuid);
   if (uuid != uuid_) return Damaged(ref, Cat("it belongs to the stream ", UuidText(uuid)));
   in.GetRaw(kFixedBytes - kMagic.size() - uuid.size());
@@ -122,9 +132,6 @@ Result<std::vector<SegmentReader::Fence>> SegmentReader::Fences(const SegmentRef
     fence.crc = in.Get<uint32_t>();
     in.Get<uint32_t>();
   }
-  auto crc = in.Get<uint32_t>();
-  if (crc != ref.crc || crc != Crc32c(header.span().first(header.size() - 8)))
-    return Damaged(ref, "its header's checksum does not fit");
   return fences;
 }
 
@@ -184,8 +191,12 @@ Result<std::vector<SegmentRef>> SegmentReader::Children(const SegmentRef& ref, c
   if (Crc32c(bytes.span()) != fences.front().crc) return Damaged(ref, "the checksum of its references does not fit");
   Decoder in(bytes.span());
   std::vector<SegmentRef> children;
-  for (uint32_t i = 0; i < ref.count; ++i) children.push_back(DecodeSegmentRef(in));
-  if (!in.ok()) return Damaged(ref, "a reference in it is wrong");
+  bool below = true;
+  for (uint32_t i = 0; i < ref.count; ++i) {
+    children.push_back(DecodeSegmentRef(in));
+    below = below && children.back().level + 1 == ref.level;
+  }
+  if (!in.ok() || !below) return Damaged(ref, "a reference in it is wrong");
   return children;
 }
 

@@ -122,14 +122,22 @@ std::string StreamInfo::ToJson() const {
 }
 
 Result<StreamInfo> StreamInfo::FromJson(std::string_view text) {
+  Result<StreamInfo> info = ReadJson(text);
+  // What would be wrong words in a call is damage here.
+  if (info.code() == Code::kInvalidArgument) return Wrong(info.status().message());
+  return info;
+}
+
+Result<StreamInfo> StreamInfo::ReadJson(std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object()) return Wrong("it is not a JSON object");
   StreamInfo info;
   uint32_t format = 0;
   HR_RETURN_IF_ERROR(Read(json, "format", format));
   if (format != kFormat) {
-    return Status(Code::kUnsupported, Cat("the stream has format ", format, "; this version of Headrace reads format ", kFormat,
-                                          format > kFormat ? ": use a newer one" : ""));
+    return Status(Code::kUnsupported,
+                  Cat("the stream has format ", format, "; this version of Headrace reads format ", kFormat,
+                      format > kFormat ? ": use a newer one" : ", the oldest there is: what wrote it was not Headrace"));
   }
   std::string checksum;
   HR_RETURN_IF_ERROR(Read(json, "crc32c", checksum));
