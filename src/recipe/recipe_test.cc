@@ -275,6 +275,13 @@ TEST(Recipe, TheCanonicalFormHoldsWhatMayNotChange) {
                             "keep: [id]"}) {
     EXPECT_NE(before, Good(std::string(kSmall) + other).Canonical()) << other;
   }
+  const auto packed = [](const std::string& pack) {
+    return Good("sources: {web: {files: w.parquet}}\nstep: {sequences: 64}\npack: " + pack).Canonical();
+  };
+  for (const char* other : {"{length: 16}", "{length: 8, pad: 1}", "{length: 8, align: 2}", "{length: 8, method: concat}",
+                            "{length: 8, overflow: drop}", "[{length: 8}, {length: 16}]"}) {
+    EXPECT_NE(packed("{length: 8}"), packed(other)) << other;
+  }
   const std::string python = "transform: [{python: {call: \"a:b\", workers: ";
   EXPECT_EQ(Good(kSmall + python + "1}}]").Canonical(), Good(kSmall + python + "8, timeout: 5m}}]").Canonical());
 }
