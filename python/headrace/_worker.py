@@ -204,6 +204,9 @@ class ChatTemplate:
     def __init__(self, request: Message) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        # A template needs none of them, and importing one takes longer than all else here.
+        for library in ("USE_TORCH", "USE_TF", "USE_FLAX"):
+            os.environ.setdefault(library, "0")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             import tokenizers

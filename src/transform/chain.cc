@@ -83,7 +83,7 @@ class Chain final : public TransformChain {
       auto made = chain->MakeOne(recipe, i, options);
       if (!made.ok()) {
         return made.status().Annotate(Cat(recipe.name.empty() ? "the recipe" : recipe.name,
-                                          spec.line > 0 ? Cat(":", spec.line) : "", ": ", kKindNames[spec.kind], ": "));
+                                          spec.line > 0 ? Cat(":", spec.line) : "", ": ", kKindNames[spec.kind]));
       }
       chain->transforms_.push_back(*std::move(made));
     }
