@@ -1,8 +1,8 @@
 // Reads any lanes of any steps, and never returns a wrong byte.
 //
 // A reader follows the log with few requests, finds a step's chunk in the index, and fetches exactly the lanes it was asked for, plus the
-// chunk's small header once. Everything is checked against the manifest before it is handed out: damage is kCorrupt and names the
-// object; a step that retention removed is kTrimmed.
+// chunk's small header once; or the chunk in one request, if it was asked for all lanes. Everything is checked against the manifest before
+// it is handed out: damage is kCorrupt and names the object; a step that retention removed is kTrimmed.
 //
 // Thread-safe. Keeps the headers of a few chunks and a piece of the index; the bytes it returns belong to the caller.
 #pragma once
@@ -11,6 +11,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -45,7 +46,10 @@ class StreamReader {
   // The block that holds `step`. kNotFound: it is not there (yet).
   Result<Block> ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
   Result<Entry> Find(uint64_t step, const Deadline& deadline);
-  Result<Block> ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
+  // `into`: where the bytes may land, instead of in fresh memory; `entry.bytes` are always enough, `LaneBytes` exact unless all lanes are
+  // wanted. The cells are views into it, or into memory that is kept for small chunks.
+  Result<Block> ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline,
+                          std::span<std::byte> into = {});
 
   // How many bytes those lanes take in the chunk. Reads its header, which the next `ReadBlock` has then.
   Result<uint64_t> LaneBytes(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
@@ -61,6 +65,9 @@ class StreamReader {
 
  private:
   struct Known;  // a chunk's header, and all of it if it is small
+  std::shared_ptr<const Known> KnownOf(const ChunkName& name);
+  // Remembers the header at the `beginning` of the chunk.
+  Result<std::shared_ptr<const Known>> Learn(const Entry& entry, const Bytes& beginning, Bytes whole);
   Result<std::shared_ptr<const Known>> Header(const Entry& entry, uint32_t lanes, const Deadline& deadline);
   Status CheckLanes(uint32_t first_lane, uint32_t end_lane) const;
   // What a missing object means, by the newest manifest.

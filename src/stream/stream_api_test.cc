@@ -76,6 +76,38 @@ TEST(StreamApi, StrandsOfTwoThreadsMakeOneSequence) {
   EXPECT_EQ(reader->ReadCell(20, 0, {}).code(), Code::kNotFound);
 }
 
+TEST(StreamApi, BytesLandWhereTheReaderWantsThem) {
+  Result<Stream> stream = Stream::Create("mem://api-into", Small(), {});
+  ASSERT_TRUE(stream.ok());
+  auto writer = stream->Take(0, {});
+  ASSERT_TRUE(writer.ok());
+  std::vector<std::vector<CellArrays>> steps;
+  for (int32_t step = 0; step < 2; ++step)
+    steps.push_back({Numbers(std::vector<int32_t>(50'000, step)), Numbers(std::vector<int32_t>(50'000, 10 + step))});
+  ASSERT_EQ((*writer)->Append((*writer)->next(), steps, {}, {}).ToString(), "Ok");
+
+  for (uint32_t first : {0u, 1u}) {  // both lanes, which is one request for the chunk; and one of them
+    std::unique_ptr<StreamReader> reader = stream->Reader();
+    Result<Entry> entry = reader->Find(0, {});
+    ASSERT_TRUE(entry.ok());
+    std::vector<std::byte> memory(entry->bytes);
+    Result<StreamReader::Block> block = reader->ReadBlock(*entry, first, 2, {}, memory);
+    ASSERT_TRUE(block.ok()) << block.status().ToString();
+    for (uint64_t step = 0; step < 2; ++step) {
+      for (uint32_t lane = first; lane < 2; ++lane) {
+        Result<CellArrays> cell = reader->CellOf(*block, step, lane);
+        ASSERT_TRUE(cell.ok());
+        EXPECT_EQ(*cell, steps[step][lane]);
+        EXPECT_GE((*cell)[0].bytes.data(), memory.data());
+        EXPECT_LE((*cell)[0].bytes.data() + 200'000, memory.data() + memory.size());
+      }
+    }
+    uint64_t lanes = *reader->LaneBytes(*entry, first, 2, {});
+    EXPECT_EQ(reader->fetched_bytes(), first == 0 ? entry->bytes : entry->header_bytes + lanes);
+    EXPECT_EQ(reader->ReadBlock(*entry, first, 2, {}, std::span(memory).first(lanes - 1)).code(), Code::kInvalidArgument);
+  }
+}
+
 TEST(StreamApi, AWriterGoesOnFromTheStateOfTheOneBefore) {
   Result<Stream> stream = Stream::Create("mem://api-state", Small(), {});
   ASSERT_TRUE(stream.ok());

@@ -100,16 +100,29 @@ Status StreamReader::Missing(const Entry& entry, const Deadline& deadline) {
                                     " to ", entry.end_step() - 1, " is missing"));
 }
 
+std::shared_ptr<const StreamReader::Known> StreamReader::KnownOf(const ChunkName& name) {
+  std::lock_guard lock(mutex_);
+  auto found = std::ranges::find(headers_, name, [](const auto& kept) { return kept->name; });
+  if (found == headers_.end()) return nullptr;
+  headers_.splice(headers_.begin(), headers_, found);
+  return headers_.front();
+}
+
+Result<std::shared_ptr<const StreamReader::Known>> StreamReader::Learn(const Entry& entry, const Bytes& beginning, Bytes whole) {
+  auto known = std::make_shared<Known>();
+  known->name = entry.name;
+  HR_ASSIGN_OR_RETURN(known->header, DecodeChunkHeader(beginning.Slice(0, entry.header_bytes).span(), entry, log_->info(),
+                                                       log_->store().Describe(entry.name.Key())));
+  known->whole = std::move(whole);
+  std::lock_guard lock(mutex_);
+  headers_.push_front(known);
+  if (headers_.size() > kKeptHeaders) headers_.pop_back();
+  return std::shared_ptr<const Known>(std::move(known));
+}
+
 Result<std::shared_ptr<const StreamReader::Known>> StreamReader::Header(const Entry& entry, uint32_t lanes,
                                                                         const Deadline& deadline) {
-  {
-    std::lock_guard lock(mutex_);
-    auto found = std::ranges::find(headers_, entry.name, [](const auto& kept) { return kept->name; });
-    if (found != headers_.end()) {
-      headers_.splice(headers_.begin(), headers_, found);
-      return headers_.front();
-    }
-  }
+  if (std::shared_ptr<const Known> known = KnownOf(entry.name)) return known;
   std::string key = entry.name.Key();
   // Not for the sake of a few lanes out of many: their readers are many, too.
   bool whole = entry.bytes <= kSmallChunk && lanes * kFewLanes >= log_->info().lanes;
@@ -117,16 +130,7 @@ Result<std::shared_ptr<const StreamReader::Known>> StreamReader::Header(const En
   HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, options, deadline));
   if (!object) return Missing(entry, deadline);
   fetched_ += object->bytes.size();
-  std::string what = log_->store().Describe(key);
-  auto known = std::make_shared<Known>();
-  known->name = entry.name;
-  HR_ASSIGN_OR_RETURN(known->header,
-                      DecodeChunkHeader(object->bytes.Slice(0, entry.header_bytes).span(), entry, log_->info(), what));
-  if (whole) known->whole = object->bytes;
-  std::lock_guard lock(mutex_);
-  headers_.push_front(known);
-  if (headers_.size() > kKeptHeaders) headers_.pop_back();
-  return std::shared_ptr<const Known>(std::move(known));
+  return Learn(entry, object->bytes, whole ? object->bytes : Bytes());
 }
 
 Status StreamReader::CheckLanes(uint32_t first_lane, uint32_t end_lane) const {
@@ -142,19 +146,28 @@ Result<StreamReader::Block> StreamReader::ReadBlock(uint64_t step, uint32_t firs
 }
 
 Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane,
-                                                    const Deadline& deadline) {
+                                                    const Deadline& deadline, std::span<std::byte> into) {
   HR_RETURN_IF_ERROR(CheckLanes(first_lane, end_lane));
-  HR_ASSIGN_OR_RETURN(std::shared_ptr<const Known> known, Header(entry, end_lane - first_lane, deadline));
-  const ChunkHeader* header = &known->header;
   std::string key = entry.name.Key();
   std::string what = log_->store().Describe(key);
-  uint64_t begin = header->lane[first_lane].offset;
-  uint64_t size = header->lane[end_lane].offset - begin;
-  Bytes range = known->whole.Slice(begin, size);
-  uint64_t stored = known->whole.size();
-  if (known->whole.empty()) {
-    HR_ASSIGN_OR_RETURN(std::optional<Object> object,
-                        log_->store().Get(key, GetOptions{.range = ByteRange::At(begin, size)}, deadline));
+  std::shared_ptr<const Known> known = KnownOf(entry.name);
+  // Who wants all lanes need not be told first where they are: one request brings the chunk, its header with it.
+  const bool all = known == nullptr && entry.bytes > kSmallChunk && end_lane - first_lane == log_->info().lanes;
+  if (known == nullptr && !all) {
+    HR_ASSIGN_OR_RETURN(known, Header(entry, end_lane - first_lane, deadline));
+  }
+  uint64_t begin = all ? 0 : known->header.lane[first_lane].offset;
+  uint64_t size = all ? entry.bytes : known->header.lane[end_lane].offset - begin;
+  if (!into.empty() && into.size() < size)
+    return Status(Code::kInvalidArgument, Cat("these lanes have ", size, " bytes, and the memory for them ", into.size()));
+  Bytes range;
+  uint64_t stored = 0;
+  if (!all && !known->whole.empty()) {
+    range = known->whole.Slice(begin, size);
+    stored = known->whole.size();
+  } else {
+    GetOptions options{.range = ByteRange::At(begin, size), .into = into.empty() ? into : into.first(size)};
+    HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, options, deadline));
     if (!object) return Missing(entry, deadline);
     fetched_ += object->bytes.size();
     range = object->bytes;
@@ -162,6 +175,10 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
   }
   if (range.size() != size)
     return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", stored, " bytes of ", entry.bytes));
+  if (all) {
+    HR_ASSIGN_OR_RETURN(known, Learn(entry, range, {}));
+  }
+  const ChunkHeader* header = &known->header;
   Block block{entry, first_lane, std::vector<std::vector<Bytes>>(entry.steps)};
   for (uint32_t lane = first_lane; lane < end_lane; ++lane) {
     uint64_t offset = header->lane[lane].offset;
