@@ -1,11 +1,12 @@
 // Many producers, one log, in simulated time with S3-like latency: how long from finished to committed, and at what cost.
 //
-//   commit_bench [--seconds 60] [--rate 40] [--producers 1,8,64,256] [--disciplines combine,pace,backoff,fixed] [--json]
+//   commit_bench [--seconds 192] [--rate 40] [--producers 1,8,64,256] [--disciplines combine,pace,backoff,fixed] [--json]
 //
 // A conditional create takes 60 ms, a put 40, a list 30, a get 20 (log-normal, sigma 0.25). All producers together finish `rate` chunks a
-// second. "requests" are those per chunk, everything but the chunk's own put counted; "fairness" is the slowest producer's share of
-// committed chunks over the fastest one's.
+// second; each of 256 strands finishes equally many. "requests" are those per chunk, everything but the chunk's own put counted; "fairness" is
+// what the slowest producer got committed within the time over what the fastest one did, for each of its strands.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -73,12 +74,16 @@ Figures Measure(int producers, double rate, double seconds, Discipline disciplin
   StreamContext context{store, &simulation, Random(2), discipline};
   simulation.Run([&] { (void)StreamLog::Create(info, context, {}); });
 
+  // Whole rounds, so that all strands are due equally often.
+  const double period = kStrands / rate;
+  seconds = std::ceil(seconds / period - 1e-9) * period;
   const double warm_up = 40;
   const Instant begin = simulation.Now() + Duration(static_cast<int64_t>(warm_up * 1e9));
   const Instant end = begin + Duration(static_cast<int64_t>(seconds * 1e9));
   std::vector<double> waits;
   std::vector<uint64_t> shares(static_cast<size_t>(producers));
   Figures figures;
+  figures.offered = static_cast<uint64_t>(std::llround(seconds / period)) * kStrands;
   uint64_t before = 0;
   simulation.Spawn([&] {
     simulation.SleepUntil(begin);
@@ -100,7 +105,6 @@ Figures Measure(int producers, double rate, double seconds, Discipline disciplin
           Random luck(5000 + static_cast<uint64_t>(v));
           auto writer = StrandWriter::Take(*log, static_cast<uint16_t>(v), {});
           if (!writer.ok()) return;
-          const double period = kStrands / rate;
           Instant due = begin - Duration(static_cast<int64_t>((1 + luck.Uniform()) * period * 1e9));
           while (due < end) {
             simulation.SleepUntil(std::max(due, simulation.Now()));
@@ -109,11 +113,10 @@ Figures Measure(int producers, double rate, double seconds, Discipline disciplin
             std::vector<Body> cells(1, *BuildCell({&array, 1}, info.columns));
             (void)chunk.AddStep(std::move(cells));
             Status done = (*writer)->Append((*writer)->next(), chunk, Bytes::FromString("s"), {});
-            if (due >= begin) ++figures.offered;
             if (!done.ok()) return;
+            if (simulation.Now() >= begin && simulation.Now() < end) ++shares[static_cast<size_t>(i)];
             if (due >= begin) {
               ++figures.committed;
-              ++shares[static_cast<size_t>(i)];
               waits.push_back(std::chrono::duration<double>(simulation.Now() - due).count());
             }
             due += Duration(static_cast<int64_t>(period * 1e9));
@@ -131,8 +134,13 @@ Figures Measure(int producers, double rate, double seconds, Discipline disciplin
     uint64_t in_time = static_cast<uint64_t>(rate * seconds);
     figures.requests = static_cast<double>(after - before) / static_cast<double>(std::max<uint64_t>(1, in_time));
   }
-  auto [least, most] = std::ranges::minmax(shares);
-  figures.fairness = most == 0 ? 0 : static_cast<double>(least) / static_cast<double>(most);
+  std::vector<double> each;
+  for (int i = 0; i < producers; ++i) {
+    int strands = (kStrands - i + producers - 1) / producers;
+    each.push_back(static_cast<double>(shares[static_cast<size_t>(i)]) / strands);
+  }
+  auto [least, most] = std::ranges::minmax(each);
+  figures.fairness = most == 0 ? 0 : least / most;
   return figures;
 }
 
@@ -142,7 +150,7 @@ Figures Measure(int producers, double rate, double seconds, Discipline disciplin
 int main(int argc, char** argv) {
   using namespace headrace;
   std::map<std::string, std::string> options{
-      {"--seconds", "60"}, {"--rate", "40"}, {"--producers", "1,8,64,256"}, {"--disciplines", "combine,pace,backoff,fixed"}};
+      {"--seconds", "192"}, {"--rate", "40"}, {"--producers", "1,8,64,256"}, {"--disciplines", "combine,pace,backoff,fixed"}};
   bool json = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0) {

@@ -39,12 +39,14 @@ std::optional<uint64_t> ParseSlotKey(const std::string& key) {
 Log::Log(std::shared_ptr<ObjectStore> store, Executor& executor, Random random, LogOptions options)
     : store_(std::move(store)), executor_(executor), options_(options), random_(random) {}
 
+Result<std::optional<uint64_t>> Log::ReadHint(ObjectStore& store, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(std::optional<Object> hint, store.Get(std::string(kHint), deadline));
+  uint64_t number = 0;
+  if (!hint || !ParseNumber(hint->bytes.AsText(), number)) return std::optional<uint64_t>();
+  return std::optional<uint64_t>(number);
+}
+
 Result<std::optional<Slot>> Log::FindNewest(std::optional<uint64_t> known, const Deadline& deadline) {
-  if (!known) {
-    HR_ASSIGN_OR_RETURN(std::optional<Object> hint, store_->Get(std::string(kHint), deadline));
-    uint64_t number = 0;
-    if (hint && ParseNumber(hint->bytes.AsText(), number)) known = number;
-  }
   // A slot is the newest one if a list that was made after it was read shows none behind it: had it been forgotten and brought back by a
   // late writer, the list would show what came since. Where others commit all the time, the marker is asked instead.
   for (bool first = true;; first = false) {
@@ -86,14 +88,36 @@ Result<std::optional<uint64_t>> Log::NewestListed(std::optional<uint64_t> after,
   return newest;
 }
 
-Result<std::optional<Slot>> Log::Next(uint64_t number, const Deadline& deadline) {
-  HR_ASSIGN_OR_RETURN(std::optional<Object> object, store_->Get(SlotKey(number + 1), deadline));
+Result<std::optional<Slot>> Log::Peek(uint64_t number, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(std::optional<Object> object, store_->Get(SlotKey(number), deadline));
   if (!object) return std::optional<Slot>();
-  if (options_.rules.Holds(LogRule::kCheckMarkerOnRead)) {
-    HR_ASSIGN_OR_RETURN(bool marked, Marked(number + 1, deadline));
-    if (marked) return std::optional<Slot>();
+  return Slot{number, std::move(object->bytes)};
+}
+
+Result<bool> Log::Genuine(uint64_t number, const Deadline& deadline) {
+  if (!options_.rules.Holds(LogRule::kCheckMarkerOnRead)) return true;
+  HR_ASSIGN_OR_RETURN(bool marked, Marked(number, deadline));
+  return !marked;
+}
+
+Result<std::optional<Slot>> Log::Next(uint64_t number, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, Peek(number + 1, deadline));
+  if (!slot) return slot;
+  HR_ASSIGN_OR_RETURN(bool genuine, Genuine(number + 1, deadline));
+  if (!genuine) slot.reset();
+  return slot;
+}
+
+Result<std::optional<Slot>> Log::NewestAfter(uint64_t number, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(std::optional<uint64_t> newest, NewestListed(number, deadline));
+  if (!newest) return std::optional<Slot>();
+  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, Peek(*newest, deadline));
+  if (slot) {
+    HR_ASSIGN_OR_RETURN(bool genuine, Genuine(*newest, deadline));
+    if (genuine) return slot;
   }
-  return Slot{number + 1, std::move(object->bytes)};
+  // Forgotten while we looked.
+  return FindNewest(*newest, deadline);
 }
 
 Result<AppendResult> Log::Append(uint64_t number, const Body& body, const Deadline& deadline) {
@@ -132,10 +156,8 @@ Result<AppendResult> Log::Append(uint64_t number, const Body& body, const Deadli
 void Log::Hint(uint64_t number, const Deadline& deadline) {
   {
     std::lock_guard lock(mutex_);
-    Instant now = executor_.clock().Now();
-    if (number <= hinted_ || now < next_hint_) return;
+    if (number <= hinted_) return;
     hinted_ = number;
-    next_hint_ = now + std::chrono::seconds(1);
   }
   // A lost hint costs those who open the log a longer list, nothing more.
   (void)store_->Put(std::string(kHint), Body(Cat(number)), deadline);

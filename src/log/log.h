@@ -64,17 +64,28 @@ class Log {
  public:
   Log(std::shared_ptr<ObjectStore> store, Executor& executor, Random random, LogOptions options = {});
 
-  // The newest slot, nothing if there is none. `known` is a number that is known to have existed; without it the hint is asked.
+  // The number that somebody noted, if there is one: where to begin to look, never an answer.
+  static Result<std::optional<uint64_t>> ReadHint(ObjectStore& store, const Deadline& deadline);
+
+  // The newest slot, nothing if there is none. `known` is a number that may have existed, a hint; without it the whole log is listed.
   Result<std::optional<Slot>> FindNewest(std::optional<uint64_t> known, const Deadline& deadline);
 
   // The slot after `number`, if it is there. What it holds is genuine: the marker was checked.
   // Nothing there: either it is not written yet, or `number` is far behind; `FindNewest` tells them apart.
   Result<std::optional<Slot>> Next(uint64_t number, const Deadline& deadline);
 
+  // The newest slot, if it is behind `number`, which the caller has: one request if there is none, three otherwise.
+  Result<std::optional<Slot>> NewestAfter(uint64_t number, const Deadline& deadline);
+
+  // What the slot holds, if anything. It decides something only if `Genuine` says so, asked afterwards; that speaks for all higher slots that
+  // were read before, too.
+  Result<std::optional<Slot>> Peek(uint64_t number, const Deadline& deadline);
+  Result<bool> Genuine(uint64_t number, const Deadline& deadline);
+
   // Tries to be slot `number`, built on `number` − 1. The body must be unlike anybody else's (carry a nonce).
   Result<AppendResult> Append(uint64_t number, const Body& body, const Deadline& deadline);
 
-  // Notes `number` for those who open the log later: at most one write a second, best effort.
+  // Notes `number` for those who open the log later, best effort. Meant for at most one write a second: that is the caller's to keep.
   void Hint(uint64_t number, const Deadline& deadline);
 
   // The lowest slot that certainly is still there.
@@ -97,7 +108,6 @@ class Log {
   const LogOptions options_;
   std::mutex mutex_;
   Random random_;
-  Instant next_hint_{};
   uint64_t hinted_ = 0;
 };
 

@@ -12,7 +12,6 @@ namespace {
 constexpr std::array<std::string_view, 4> kNames = {"combine", "pace", "backoff", "fixed"};
 constexpr double kFixedSeconds = 1.0;
 constexpr double kMaxBackoffSeconds = 20.0;
-constexpr double kMaxSpread = 16;
 
 Duration Seconds(double seconds) { return Duration(static_cast<int64_t>(seconds * 1e9)); }
 
@@ -29,7 +28,7 @@ Result<Discipline> ParseDiscipline(std::string_view name) {
 
 Duration Pace::BeforeAttempt(size_t rivals) {
   switch (discipline_) {
-    case Discipline::kCombine: return rivals == 0 ? Duration::zero() : Seconds(random_.Uniform() * spread_ * attempt_seconds_);
+    case Discipline::kCombine: return Duration::zero();
     case Discipline::kPace: return Seconds(random_.Uniform() * static_cast<double>(rivals) * attempt_seconds_);
     case Discipline::kBackoff:
       return losses_ == 0
@@ -42,21 +41,20 @@ Duration Pace::BeforeAttempt(size_t rivals) {
 
 void Pace::Learn(Duration took) { attempt_seconds_ += 0.2 * (std::chrono::duration<double>(took).count() - attempt_seconds_); }
 
-void Pace::Landed(Duration took) {
+void Pace::Landed(Duration took, size_t carried) {
   Learn(took);
   losses_ = 0;
-  spread_ = std::max(1.0, spread_ * 0.9);
+  crowded_ = carried > 0;
 }
 
 void Pace::Lost(Duration took) {
   Learn(took);
   ++losses_;
-  spread_ = std::min(kMaxSpread, spread_ * 1.25);
 }
 
 void Pace::Carried() {
   losses_ = 0;
-  spread_ = std::max(1.0, spread_ * 0.97);
+  crowded_ = true;
 }
 
 }  // namespace headrace

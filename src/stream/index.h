@@ -12,7 +12,7 @@ namespace headrace {
 
 class Index {
  public:
-  Index(ObjectStore& store, const Uuid& uuid) : segments_(store, uuid) {}
+  Index(ObjectStore& store, const Uuid& uuid, Executor* executor = nullptr) : segments_(store, uuid, executor) {}
 
   // The entry that holds a visible step at or after the trim point.
   Result<std::optional<Entry>> FindStep(const Manifest& manifest, uint64_t step, const Deadline& deadline);

@@ -16,6 +16,14 @@ constexpr int kFollow = 4;                // manifests that are read one by one 
 constexpr int kQuietRefreshes = 8;        // after so many with nothing new, make sure that we are not far behind
 constexpr uint64_t kActiveManifests = 64;  // a strand that changed in the last so many is active
 constexpr size_t kUrgent = 320;  // entries in a manifest from which on sealing cannot wait
+constexpr int kIdleTurns = 3;  // without anything to carry, before a steward stops
+constexpr int kHelpAfter =
+    8;  // stalls after which a producer looks whether the edit that it waits for is posted, its owner being dead
+constexpr size_t kDiscardAtOnce = 64;  // intents
+constexpr auto kDiscardAfter = std::chrono::seconds(1);
+constexpr auto kHintInterval = std::chrono::seconds(1);
+constexpr auto kChoreTime = std::chrono::seconds(20);
+constexpr auto kLastChoreTime = std::chrono::seconds(5);  // of somebody who is leaving
 
 // All checks off, for the mutation that trusts an edit once it was checked.
 Rules Lax() {
@@ -31,12 +39,22 @@ StreamLog::StreamLog(StreamInfo info, StreamContext context, StatePtr newest)
     : info_(std::move(info)),
       context_(std::move(context)),
       log_(context_.store, *context_.executor, context_.random.Fork("log"), {info_.slots_per_marker, context_.rules}),
-      index_(*context_.store, info_.uuid),
+      index_(*context_.store, info_.uuid, context_.executor),
       owner_(context_.random.Fork("owner").Next() | 1),
       changed_(context_.executor->MakeSignal()),
       random_(context_.random.Fork("nonces")),
       pace_(context_.discipline, context_.random.Fork("pace")),
-      newest_(std::move(newest)) {}
+      newest_(std::move(newest)),
+      tend_(context_.executor->MakeSignal()),
+      background_(*context_.executor) {}
+
+StreamLog::~StreamLog() {
+  stop_.request_stop();
+  std::lock_guard lock(mutex_);
+  closing_ = true;
+  tend_->NotifyAll();
+  changed_->NotifyAll();
+}
 
 Result<std::shared_ptr<StreamLog>> StreamLog::Create(StreamInfo info, StreamContext context, const Deadline& deadline) {
   HR_RETURN_IF_ERROR(info.Check());
@@ -57,23 +75,26 @@ Result<std::shared_ptr<StreamLog>> StreamLog::Create(StreamInfo info, StreamCont
 }
 
 Result<std::shared_ptr<StreamLog>> StreamLog::Open(StreamContext context, const Deadline& deadline) {
-  // Side by side, since far stores take long to answer: where the log is does not depend on what stream.json says.
-  Result<std::optional<Slot>> newest = std::optional<Slot>();
-  Result<std::optional<Object>> info_object = std::optional<Object>();
+  std::optional<uint64_t> hint;
+  Result<std::optional<Object>> read = std::optional<Object>();
+  Status hinted;
   {
-    Log log(context.store, *context.executor, context.random.Fork("open"), {.rules = context.rules});
-    TaskGroup group(*context.executor);
-    group.Spawn([&] { newest = log.FindNewest(std::nullopt, deadline); });
-    info_object = context.store->Get(std::string(kInfoKey), deadline);
+    TaskGroup beside(*context.executor);
+    beside.Spawn([&] {
+      Result<std::optional<uint64_t>> found = Log::ReadHint(*context.store, deadline);
+      if (found.ok()) hint = *found;
+      hinted = std::move(found).status();
+    });
+    read = context.store->Get(std::string(kInfoKey), deadline);
+    beside.Wait();
   }
-  HR_ASSIGN_OR_RETURN(std::optional<Object> json, std::move(info_object));
+  HR_ASSIGN_OR_RETURN(std::optional<Object> json, std::move(read));
   if (!json) return Status(Code::kNotFound, Cat("there is no stream at ", context.store->Describe()));
   Result<StreamInfo> info = StreamInfo::FromJson(json->bytes.AsText());
   if (!info.ok()) return info.status().Annotate(context.store->Describe(std::string(kInfoKey)));
+  HR_RETURN_IF_ERROR(hinted);
   std::shared_ptr<StreamLog> stream(new StreamLog(*std::move(info), std::move(context), nullptr));
-  // Markers are asked for by their numbers, which depend on the size of their groups.
-  if (stream->info_.slots_per_marker != LogOptions{}.slots_per_marker) newest = stream->log_.FindNewest(std::nullopt, deadline);
-  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, std::move(newest));
+  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, stream->log_.FindNewest(hint, deadline));
   if (!slot) {
     // Its creator died between the two writes. Anybody can write the first manifest: it holds nothing but what stream.json says.
     Random random = stream->context_.random.Fork("first");
@@ -121,7 +142,8 @@ Status StreamLog::CheckLink(const State& before, const State& after) {
 
 Status StreamLog::Learn(StatePtr state) {
   std::lock_guard lock(mutex_);
-  if (!newest_ || state->manifest.number > newest_->manifest.number) newest_ = std::move(state);
+  if (newest_ && state->manifest.number <= newest_->manifest.number) return {};
+  newest_ = std::move(state);
   return {};
 }
 
@@ -149,23 +171,73 @@ Result<StreamLog::StatePtr> StreamLog::Refresh(const Deadline& deadline) {
 
 Result<StreamLog::StatePtr> StreamLog::RefreshFully(const Deadline& deadline) {
   uint64_t number = known()->manifest.number;
-  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, log_.FindNewest(number, deadline));
-  if (!slot) return Status(Code::kCorrupt, Cat("the log of ", store().Describe(), " has vanished"));
-  if (slot->number > number) {
+  HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, log_.NewestAfter(number, deadline));
+  if (slot) {
     HR_ASSIGN_OR_RETURN(StatePtr state, Decode(slot->number, std::move(slot->body)));
     HR_RETURN_IF_ERROR(Learn(std::move(state)));
   }
   return known();
 }
 
+Result<StreamLog::StatePtr> StreamLog::Look(const Deadline& deadline) {
+  StatePtr state = known();
+  bool recent = false;
+  {
+    std::lock_guard lock(mutex_);
+    Instant now = clock().Now();
+    recent = now - known_at_ < 2 * pace_.Turn();
+    known_at_ = now;
+  }
+  if (!recent) return RefreshFully(deadline);
+  // A few that follow each other are checked together: if the first one's marker is absent, the others' are.
+  const uint64_t first = state->manifest.number + 1;
+  std::vector<StatePtr> seen;
+  for (int i = 0; i < kFollow; ++i) {
+    HR_ASSIGN_OR_RETURN(std::optional<Slot> slot, log_.Peek(first + seen.size(), deadline));
+    if (!slot) break;
+    HR_ASSIGN_OR_RETURN(StatePtr newer, Decode(slot->number, std::move(slot->body)));
+    if (Status link = CheckLink(*state, *newer); !link.ok()) {
+      HR_ASSIGN_OR_RETURN(bool genuine, log_.Genuine(first, deadline));
+      if (genuine) return link;
+      return RefreshFully(deadline);
+    }
+    state = newer;
+    seen.push_back(state);
+    bool all = true;
+    for (const auto& ticket : Waiting()) {
+      const auto* chunk = std::get_if<ChunkEdit>(&ticket->edit);
+      all = all && chunk != nullptr && state->manifest.LastChunk(chunk->name.strand) == chunk->name;
+    }
+    if (all) break;
+  }
+  if (!seen.empty()) {
+    HR_ASSIGN_OR_RETURN(bool genuine, log_.Genuine(first, deadline));
+    if (!genuine) return RefreshFully(deadline);
+    HR_RETURN_IF_ERROR(Learn(std::move(state)));
+  } else {
+    std::lock_guard lock(mutex_);
+    if (++quiet_refreshes_ < kQuietRefreshes) return newest_;
+    quiet_refreshes_ = 0;
+  }
+  return seen.empty() ? RefreshFully(deadline) : Result<StatePtr>(known());
+}
+
 Result<StreamLog::StatePtr> StreamLog::Commit(const Edit& edit, const Deadline& deadline) {
   auto ticket = std::make_shared<Ticket>();
   ticket->edit = edit;
+  const bool rivals = Rivals(known()->manifest) > 0;
   std::unique_lock lock(mutex_);
   queue_.push_back(ticket);
+  ++arrivals_;
+  changed_->NotifyAll();
+  if (pace_.Combines(rivals) && pace_.Crowded() && !stewarding_) {
+    lock.unlock();
+    PostOne(*ticket, deadline);
+    lock.lock();
+  }
   Status trouble;
   while (!ticket->settled) {
-    if (!leading_) {
+    if (!leading_ && !stewarding_) {
       leading_ = true;
       lock.unlock();
       trouble = Lead(deadline);
@@ -251,8 +323,11 @@ Result<bool> StreamLog::Contains(const Manifest& manifest, const Edit& edit, con
 
 Status StreamLog::Settle(const StatePtr& state, const Deadline& deadline) {
   for (const auto& ticket : Waiting()) {
-    // What never left this process cannot be in.
-    if (!ticket->posted && !ticket->in_doubt) continue;
+    {
+      // What never left this process cannot be in.
+      std::lock_guard lock(mutex_);
+      if (!ticket->posted && !ticket->in_doubt) continue;
+    }
     Result<bool> in = Contains(state->manifest, ticket->edit, deadline);
     if (!in.ok() && in.code() != Code::kOutcomeUnknown) return std::move(in).status();
     if (in.ok() && !*in) continue;
@@ -265,25 +340,46 @@ Status StreamLog::Settle(const StatePtr& state, const Deadline& deadline) {
   return {};
 }
 
-Status StreamLog::Post(const std::vector<std::shared_ptr<Ticket>>& tickets, const Deadline& deadline) {
-  for (const auto& ticket : tickets) {
-    std::string key;
-    if (const auto* chunk = std::get_if<ChunkEdit>(&ticket->edit)) {
-      if (!chunk->finish) key = IntentKey(ticket->edit, chunk->name.seq);
-    } else if (const auto* end = std::get_if<EndEdit>(&ticket->edit)) {
-      key = IntentKey(ticket->edit, known()->manifest.strands[end->strand].next_seq);
-    } else if (const auto* bump = std::get_if<BumpEdit>(&ticket->edit)) {
-      key = IntentKey(ticket->edit, known()->manifest.strands[bump->strand].next_seq);
-    }
-    if (key.empty() || ticket->posted) continue;
-    {
-      std::lock_guard lock(mutex_);
-      ticket->posted = true;
-    }
-    // Whether it got there does not matter: an intent only makes it likelier that somebody else carries the edit.
-    (void)store().PutIfAbsent(key, Body(std::string("intent\n")), deadline);
+void StreamLog::PostOne(Ticket& ticket, const Deadline& deadline) {
+  std::string key;
+  if (const auto* chunk = std::get_if<ChunkEdit>(&ticket.edit)) {
+    if (!chunk->finish) key = IntentKey(ticket.edit, chunk->name.seq);
+  } else if (const auto* end = std::get_if<EndEdit>(&ticket.edit)) {
+    key = IntentKey(ticket.edit, known()->manifest.strands[end->strand].next_seq);
+  } else if (const auto* bump = std::get_if<BumpEdit>(&ticket.edit)) {
+    key = IntentKey(ticket.edit, known()->manifest.strands[bump->strand].next_seq);
   }
-  return {};
+  if (key.empty()) return;
+  Instant began = clock().Now();
+  {
+    std::lock_guard lock(mutex_);
+    if (ticket.posted || ticket.settled) return;
+    ticket.posted = true;
+    ticket.look_at = Later(began, pace_.FirstLook());
+    ticket.try_at = Later(began, pace_.Patience());
+  }
+  // Whether it got there does not matter: an intent only makes it likelier that somebody else carries the edit.
+  (void)store().PutIfAbsent(key, Body(std::string("intent\n")), deadline);
+  std::lock_guard lock(mutex_);
+  Instant now = clock().Now();
+  pace_.Posted(now - began);
+  ticket.look_at = Later(now, pace_.FirstLook());
+  ticket.try_at = Later(now, pace_.Patience());
+}
+
+void StreamLog::Post(const std::vector<std::shared_ptr<Ticket>>& tickets, const Deadline& deadline) {
+  if (tickets.size() == 1) return PostOne(*tickets.front(), deadline);
+  bool any = false;
+  {
+    std::lock_guard lock(mutex_);
+    any = std::ranges::any_of(tickets, [](const auto& ticket) { return !ticket->posted; });
+  }
+  if (!any) return;
+  TaskGroup posts(*context_.executor);
+  for (const auto& ticket : tickets) {
+    posts.Spawn([this, ticket, deadline] { PostOne(*ticket, deadline); });
+  }
+  posts.Wait();
 }
 
 Status StreamLog::Lead(const Deadline& deadline) {
@@ -297,47 +393,212 @@ Status StreamLog::LeadOnce(const Deadline& deadline) {
   HR_RETURN_IF_ERROR(deadline.Check(clock(), "commit"));
   StatePtr base = known();
   HR_RETURN_IF_ERROR(Settle(base, deadline));
-  std::vector<std::shared_ptr<Ticket>> tickets = Waiting();
-  if (tickets.empty()) return {};
+  if (Waiting().empty()) return {};
 
   size_t rivals = Rivals(base->manifest);
   bool combine = pace_.Combines(rivals);
-  if (combine) HR_RETURN_IF_ERROR(Post(tickets, deadline));
-  if (Duration wait = pace_.BeforeAttempt(rivals); wait > Duration::zero()) {
-    HR_RETURN_IF_ERROR(deadline.Sleep(clock(), wait, "commit"));
-    HR_ASSIGN_OR_RETURN(base, Refresh(deadline));
-    HR_RETURN_IF_ERROR(Settle(base, deadline));
-    tickets = Waiting();
-    if (tickets.empty()) {
-      pace_.Carried();
-      return {};
+  if (combine) {
+    HR_ASSIGN_OR_RETURN(bool time, WaitToBeCarried(deadline));
+    if (!time) return {};
+  } else {
+    Duration wait;
+    {
+      std::lock_guard lock(mutex_);
+      wait = pace_.BeforeAttempt(rivals);
+    }
+    if (wait > Duration::zero()) {
+      HR_RETURN_IF_ERROR(deadline.Sleep(clock(), wait, "commit"));
+      HR_ASSIGN_OR_RETURN(base, Refresh(deadline));
+      HR_RETURN_IF_ERROR(Settle(base, deadline));
+      if (Waiting().empty()) return {};
     }
   }
-  HR_ASSIGN_OR_RETURN(Proposal proposal, Propose(*base, tickets, combine, deadline));
+  return TakeTurn(combine, /*steward=*/false, deadline).status();
+}
+
+Result<bool> StreamLog::WaitToBeCarried(const Deadline& deadline) {
+  bool crowded = false;
+  {
+    std::lock_guard lock(mutex_);
+    crowded = pace_.Crowded();
+  }
+  if (crowded) Post(Waiting(), deadline);
+  bool look = false;
+  {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      Instant due = Instant::max();
+      for (const auto& ticket : queue_) {
+        if (!ticket->settled) due = std::min(due, ticket->look_at);
+      }
+      Instant now = clock().Now();
+      if (due == Instant::max()) return false;
+      if (due <= now) break;
+      if (Status late = deadline.Check(clock(), "commit"); !late.ok()) return late;
+      changed_->WaitUntil(lock, std::min(due, deadline.at()));
+    }
+    look = clock().Now() - known_at_ > pace_.Blink();
+  }
+  if (look) {
+    HR_ASSIGN_OR_RETURN(StatePtr state, Look(deadline));
+    HR_RETURN_IF_ERROR(Settle(state, deadline));
+  }
+  std::lock_guard lock(mutex_);
+  Instant now = clock().Now();
+  bool any = false;
+  bool due = false;
+  bool late = false;
+  for (const auto& ticket : queue_) {
+    if (ticket->settled) continue;
+    any = true;
+    due = due || ticket->look_at <= now;
+    late = late || !ticket->posted || ticket->try_at <= now;
+  }
+  if (!any) pace_.Carried();
+  if (!due) return false;
+  if (late || !pace_.Crowded()) return true;
+  for (const auto& ticket : queue_) {
+    if (ticket->look_at <= now) ticket->look_at = Later(now, pace_.NextLook());
+  }
+  return false;
+}
+
+Result<StreamLog::Turn> StreamLog::TakeTurn(bool combine, bool steward, const Deadline& deadline) {
+  StatePtr base = known();
+  std::vector<std::shared_ptr<Ticket>> tickets = Waiting();
+  uint64_t arrivals = 0;
+  {
+    std::lock_guard lock(mutex_);
+    arrivals = arrivals_;
+  }
+  HR_ASSIGN_OR_RETURN(Proposal proposal, Propose(*base, tickets, combine, steward, deadline));
   if (proposal.full) {
     Result<std::optional<Edit>> seal = PrepareSeal(base->manifest, /*urgent=*/true, deadline);
-    if (seal.code() == Code::kNotFound) return RefreshFully(deadline).status();  // a segment was folded away since
+    if (seal.code() == Code::kNotFound) {  // a segment was folded away since
+      HR_RETURN_IF_ERROR(RefreshFully(deadline).status());
+      return Turn::kOther;
+    }
     if (!seal.ok()) return std::move(seal).status();
     if (*seal) {
       std::lock_guard lock(mutex_);
       seal_ = **seal;
     }
-    HR_ASSIGN_OR_RETURN(proposal, Propose(*base, tickets, combine, deadline));
+    HR_ASSIGN_OR_RETURN(proposal, Propose(*base, tickets, combine, steward, deadline));
   }
-  if (proposal.tickets.empty() && proposal.combined == 0) {
-    HR_RETURN_IF_ERROR(Discard(std::move(proposal.done_intents), deadline));
-    if (Waiting().empty()) return {};
-    if (proposal.stale) return Refresh(deadline).status();
-    // What is left waits for others: parked blocks are too far ahead, or a table is full.
-    Duration wait = std::chrono::milliseconds(20 + static_cast<int64_t>(NewNonce() % 30));
-    HR_RETURN_IF_ERROR(deadline.Sleep(clock(), wait, "wait for the other strands"));
-    return Refresh(deadline).status();
+  // A fold may have to come before the seal that makes room.
+  bool room = proposal.full && proposal.seal;
+  if (!proposal.tickets.empty() || proposal.combined > 0 || room) return Attempt(base, proposal, deadline);
+
+  Discard(std::move(proposal.done_intents));
+  if (steward) {
+    if (proposal.stale) HR_RETURN_IF_ERROR(Refresh(deadline).status());
+    return Turn::kNothing;
   }
-  return Attempt(base, proposal, deadline);
+  if (Waiting().empty()) return Turn::kNothing;
+  if (!proposal.stale) {
+    // What is left waits for others: parked blocks are too far ahead, or a table is full. Or for another strand of this process.
+    std::unique_lock lock(mutex_);
+    int stalls = 0;
+    for (const auto& ticket : queue_) stalls = std::max(stalls, ++ticket->stalls);
+    Duration wait = std::chrono::milliseconds((20 + static_cast<int64_t>(random_.Below(30))) << std::min(stalls / 4, 3));
+    Instant until = std::min(Later(clock().Now(), wait), deadline.at());
+    while (arrivals_ == arrivals && clock().Now() < until) changed_->WaitUntil(lock, until);
+    if (arrivals_ != arrivals) return Turn::kNothing;
+  }
+  HR_RETURN_IF_ERROR(deadline.Check(clock(), "wait for the other strands"));
+  HR_RETURN_IF_ERROR(Refresh(deadline).status());
+  return Turn::kNothing;
+}
+
+void StreamLog::Steward() {
+  int idle = 0;
+  int lost = 0;
+  Instant began = clock().Now();
+  while (true) {
+    Duration turn;
+    {
+      std::lock_guard lock(mutex_);
+      turn = pace_.Turn();
+    }
+    clock().SleepUntil(Later(began, turn), stop_.get_token());
+    {
+      std::unique_lock lock(mutex_);
+      while (leading_ && !closing_) changed_->Wait(lock);
+      if (closing_) break;
+      leading_ = true;
+    }
+    began = clock().Now();
+    Deadline deadline = Deadline::After(clock(), kChoreTime, stop_.get_token());
+    Status settled = Settle(known(), deadline);
+    Result<Turn> taken = settled.ok() ? TakeTurn(/*combine=*/true, /*steward=*/true, deadline) : Result<Turn>(settled);
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& ticket : queue_) ticket->in_flight = false;
+      leading_ = false;
+      changed_->NotifyAll();
+    }
+    if (!taken.ok()) break;
+    idle = *taken == Turn::kNothing ? idle + 1 : 0;
+    lost = *taken == Turn::kOther ? lost + 1 : 0;
+    if (idle >= kIdleTurns) {
+      std::lock_guard lock(mutex_);
+      pace_.Alone();
+      break;
+    }
+    if (lost >= 2) break;  // somebody else does it
+  }
+  std::lock_guard lock(mutex_);
+  stewarding_ = false;
+  changed_->NotifyAll();
+}
+
+void StreamLog::StartTending() {
+  if (closing_) return;
+  if (std::exchange(tending_, true)) {
+    tend_->NotifyAll();
+  } else {
+    background_.Spawn([this] { Tend(); });
+  }
+}
+
+void StreamLog::Tend() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    Instant now = clock().Now();
+    if (StatePtr state = std::exchange(to_seal_, nullptr); state && !closing_) {
+      lock.unlock();
+      Result<std::optional<Edit>> seal =
+          PrepareSeal(state->manifest, /*urgent=*/false, Deadline::After(clock(), kChoreTime, stop_.get_token()));
+      lock.lock();
+      if (seal.ok() && *seal) seal_ = **seal;
+      continue;
+    }
+    bool discard = !done_intents_.empty() && (closing_ || done_intents_.size() >= kDiscardAtOnce || now >= discard_at_);
+    bool hint = hint_owed_ != 0 && (closing_ || now >= next_hint_);
+    if (discard || hint) {
+      std::vector<std::string> intents;
+      if (discard) intents.assign(done_intents_.begin(), done_intents_.end());
+      if (discard) done_intents_.clear();
+      uint64_t number = hint ? std::exchange(hint_owed_, 0) : 0;
+      if (hint) next_hint_ = now + kHintInterval;
+      lock.unlock();
+      Deadline deadline = Deadline::After(clock(), kLastChoreTime);
+      if (hint) log_.Hint(number, deadline);
+      if (discard) (void)store().Delete(intents, deadline);
+      lock.lock();
+      continue;
+    }
+    if (closing_ || (hint_owed_ == 0 && done_intents_.empty())) break;
+    Instant until = Instant::max();
+    if (hint_owed_ != 0) until = std::min(until, next_hint_);
+    if (!done_intents_.empty()) until = std::min(until, discard_at_);
+    tend_->WaitUntil(lock, until);
+  }
+  tending_ = false;
 }
 
 Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets,
-                                               bool combine, const Deadline& deadline) {
+                                               bool combine, bool steward, const Deadline& deadline) {
   const Rules& rules = context_.rules;
   Proposal proposal;
   proposal.manifest = Successor(base.manifest, base.encoded.AsText(), NewNonce());
@@ -346,7 +607,9 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
     std::lock_guard lock(mutex_);
     // A seal that rivals have made superfluous is refused, and forgotten.
     if (seal_ && !Apply(next, *seal_, info_, rules).ok()) seal_.reset();
+    proposal.seal = seal_;
   }
+  bool help = steward;
   for (const auto& ticket : tickets) {
     {
       // From here on its caller cannot give up in the belief that nothing happened.
@@ -361,7 +624,12 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
       proposal.tickets.push_back(ticket);
       continue;
     }
-    if (fits.code() == Code::kStalled) continue;
+    if (fits.code() == Code::kStalled) {
+      // The edit that it waits for may be posted, and its owner dead: then it helps to carry it. But not at every turn.
+      proposal.stalled = true;
+      help = help || ticket->stalls % kHelpAfter == kHelpAfter - 1;
+      continue;
+    }
     if (fits.code() == Code::kFull && std::holds_alternative<ChunkEdit>(ticket->edit)) {
       proposal.full = true;
       continue;
@@ -379,7 +647,7 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
     ticket->settled = true;
     ticket->refusal = fits;
   }
-  if (combine) {
+  if (combine && (help || !proposal.tickets.empty())) {
     HR_ASSIGN_OR_RETURN(std::vector<ListEntry> pending, ListAll(store(), "pending/", deadline));
     std::vector<Intent> intents;
     for (const ListEntry& entry : pending) {
@@ -395,9 +663,11 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
       bool ours = std::ranges::any_of(proposal.tickets, [&](const auto& ticket) { return ticket->edit == intent.edit; });
       if (behind || ours) {
         proposal.done_intents.push_back(std::move(intent.key));
-      } else if (Apply(next, intent.edit, info_, rules).ok()) {
+      } else if (Status fits = Apply(next, intent.edit, info_, rules); fits.ok()) {
         ++proposal.combined;
         proposal.done_intents.push_back(std::move(intent.key));
+      } else if (fits.code() == Code::kFull) {
+        proposal.full = true;
       }
     }
   }
@@ -405,7 +675,7 @@ Result<StreamLog::Proposal> StreamLog::Propose(const State& base, const std::vec
   return proposal;
 }
 
-Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline) {
+Result<StreamLog::Turn> StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline) {
   Instant began = clock().Now();
   if (proposal.encoded.size() > Manifest::kMaxBytes) {
     return Status(Code::kFull,
@@ -433,26 +703,31 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
           ticket->settled = true;
           ticket->in = state;
         }
-        if (seal_) seal_.reset();
+        if (seal_ == proposal.seal) seal_.reset();
+        known_at_ = clock().Now();
+        pace_.Landed(took, proposal.combined);
+        hint_owed_ = number;
+        // Whoever has written to the stream, and found others' edits waiting, will find more of them.
+        bool writes = std::ranges::any_of(state->manifest.strands, [&](const Strand& row) { return row.owner == owner_; });
+        if (proposal.combined > 0 && writes && !closing_ && !std::exchange(stewarding_, true))
+          background_.Spawn([this] { Steward(); });
+        if (ReadyToSeal(state->manifest, /*urgent=*/false)) to_seal_ = state;
+        StartTending();
       }
       changed_->NotifyAll();
-      pace_.Landed(took);
-      // The edits are in, whatever becomes of the rest: it is done again by whoever comes next.
-      (void)Discard(std::move(proposal.done_intents), deadline);
-      log_.Hint(number, deadline);
-      Result<std::optional<Edit>> seal = PrepareSeal(state->manifest, /*urgent=*/false, deadline);
-      if (seal.ok() && *seal) {
-        std::lock_guard lock(mutex_);
-        seal_ = **seal;
-      }
-      return {};
+      Discard(std::move(proposal.done_intents));
+      return Turn::kLanded;
     }
     case AppendResult::kLost: {
       counts_.lost += 1;
-      pace_.Lost(took);
+      {
+        std::lock_guard lock(mutex_);
+        pace_.Lost(took);
+      }
       HR_ASSIGN_OR_RETURN(StatePtr winner, Decode(number, std::move(appended->winner)));
       HR_RETURN_IF_ERROR(CheckLink(*base, *winner));
-      return Learn(std::move(winner));
+      HR_RETURN_IF_ERROR(Learn(std::move(winner)));
+      return Turn::kOther;
     }
     case AppendResult::kStale: {
       if (!context_.rules.Holds(StreamRule::kStaleIsUndecided)) {
@@ -461,13 +736,24 @@ Status StreamLog::Attempt(const StatePtr& base, Proposal& proposal, const Deadli
           ticket->settled = true;
           ticket->refusal = Status(Code::kConflict, "another manifest holds the slot");
         }
-        return {};
+        return Turn::kOther;
       }
-      return RefreshFully(deadline).status();
+      HR_RETURN_IF_ERROR(RefreshFully(deadline).status());
+      return Turn::kOther;
     }
-    case AppendResult::kUnknown: return deadline.Check(clock(), appended->reason.message());
+    case AppendResult::kUnknown: {
+      HR_RETURN_IF_ERROR(deadline.Check(clock(), appended->reason.message()));
+      return Turn::kOther;
+    }
   }
-  return {};
+  return Turn::kOther;
+}
+
+bool StreamLog::ReadyToSeal(const Manifest& manifest, bool urgent) const {
+  const size_t sealed = info_.segment_entries;
+  bool pressing = urgent || manifest.tail.size() + manifest.parked.size() >= kUrgent;
+  if (manifest.tail.size() >= sealed + sealed / 2 || (pressing && manifest.tail.size() >= sealed)) return true;
+  return std::ranges::any_of(manifest.index, [](const auto& level) { return level.size() >= Manifest::kFold; });
 }
 
 Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, bool urgent, const Deadline& deadline) {
@@ -476,11 +762,8 @@ Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, boo
     std::lock_guard lock(mutex_);
     if (seal_ && !urgent) return std::optional<Edit>();
     // Rivals see the same tail: a little luck decides who writes the segment, until it becomes pressing.
-    size_t entries = manifest.tail.size() + manifest.parked.size();
-    bool pressing = urgent || entries >= kUrgent;
-    bool ready = manifest.tail.size() >= sealed + sealed / 2 || (pressing && manifest.tail.size() >= sealed);
-    bool fold = std::ranges::any_of(manifest.index, [](const auto& level) { return level.size() >= Manifest::kFold; });
-    if (!ready && !fold) return std::optional<Edit>();
+    if (!ReadyToSeal(manifest, urgent)) return std::optional<Edit>();
+    bool pressing = urgent || stewarding_ || manifest.tail.size() + manifest.parked.size() >= kUrgent;
     if (!pressing && Rivals(manifest) > 0 && random_.Below(1 + Rivals(manifest)) != 0) return std::optional<Edit>();
   }
   SegmentRef wanted;
@@ -499,11 +782,7 @@ Result<std::optional<Edit>> StreamLog::PrepareSeal(const Manifest& manifest, boo
       object = EncodeSegment(refs, info_.uuid, wanted);
       wanted = SegmentOf(refs, info_.uuid, wanted);
     } else {
-      std::vector<Entry> entries;
-      for (const SegmentRef& ref : refs) {
-        HR_ASSIGN_OR_RETURN(std::vector<Entry> more, index_.segments().Entries(ref, deadline));
-        entries.insert(entries.end(), more.begin(), more.end());
-      }
+      HR_ASSIGN_OR_RETURN(std::vector<Entry> entries, index_.segments().Entries(refs, deadline));
       object = EncodeSegment(entries, info_.uuid, wanted);
       wanted = SegmentOf(entries, info_.uuid, wanted);
     }
@@ -545,9 +824,12 @@ Result<bool> StreamLog::SealNow(const Deadline& deadline) {
   return true;
 }
 
-Status StreamLog::Discard(std::vector<std::string> intents, const Deadline& deadline) {
-  if (intents.empty() || !context_.rules.Holds(StreamRule::kDeleteIntents)) return {};
-  return store().Delete(intents, deadline);
+void StreamLog::Discard(std::vector<std::string> intents) {
+  if (intents.empty() || !context_.rules.Holds(StreamRule::kDeleteIntents)) return;
+  std::lock_guard lock(mutex_);
+  if (done_intents_.empty()) discard_at_ = Later(clock().Now(), kDiscardAfter);
+  done_intents_.insert(intents.begin(), intents.end());
+  StartTending();
 }
 
 }  // namespace headrace

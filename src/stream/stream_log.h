@@ -5,9 +5,11 @@
 // `kOutcomeUnknown`: the deadline passed and nobody can tell yet; what was staged must be kept then.
 //
 // Callers of one process share their commits: one of them leads, the others' edits ride along. Between processes edits are combined
-// through intents (docs/design/0004-combining.md); when to try is the pace's to say.
+// through intents (docs/design/0004-combining.md); when to try is the pace's to say. Whoever carried others' edits goes on doing so, in the
+// background, for as long as there are any: a steward.
 //
-// Thread-safe. Holds one manifest.
+// Thread-safe. Holds one manifest. What a caller need not wait for (sealing, the hint, deleting intents, stewardship) runs on the executor;
+// the destructor ends it, and waits for the request that is on its way.
 #pragma once
 
 #include <atomic>
@@ -15,6 +17,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <stop_token>
 #include <vector>
 
 #include "base/executor.h"
@@ -49,6 +53,8 @@ class StreamLog {
   // Writes stream.json and the first manifest. kConflict if there is a stream already.
   static Result<std::shared_ptr<StreamLog>> Create(StreamInfo info, StreamContext context, const Deadline& deadline);
   static Result<std::shared_ptr<StreamLog>> Open(StreamContext context, const Deadline& deadline);
+
+  ~StreamLog();
 
   const StreamInfo& info() const { return info_; }
   StreamContext& context() { return context_; }
@@ -94,6 +100,9 @@ class StreamLog {
     bool in_flight = false;  // is part of a proposal that is on its way, or about to be
     bool fresh = false;  // was refused once, and is judged by a newer manifest now
     bool validated = false;
+    int stalls = 0;  // how often it was beyond the window
+    Instant look_at{};  // when to see what became of it; at once, unless others may carry it
+    Instant try_at{};  // when to try, if nobody has carried it by then
     Status refusal;
     StatePtr in;
   };
@@ -102,29 +111,47 @@ class StreamLog {
     Manifest manifest;
     std::vector<std::shared_ptr<Ticket>> tickets;
     std::vector<std::string> done_intents;  // carried by this proposal, or stale already
+    std::optional<Edit> seal;  // that rides along
     size_t combined = 0;
     bool full = false;  // something did not fit for lack of a seal
     bool stale = false;  // something did not fit, perhaps because the manifest is old
+    bool stalled = false;  // something waits for other strands
   };
+  enum class Turn { kNothing, kLanded, kOther };
 
   StreamLog(StreamInfo info, StreamContext context, StatePtr newest);
 
-  // One turn at leading: settles what can be settled, posts, waits, and attempts at most one manifest.
+  // One turn at leading: settles what can be settled, waits, and attempts at most one manifest.
   Status Lead(const Deadline& deadline);
   Status LeadOnce(const Deadline& deadline);
+  // Waits until it is time to see what became of what was posted, and looks. True if it is time to try for ourselves.
+  Result<bool> WaitToBeCarried(const Deadline& deadline);
+  // The newest manifest, with few requests; stops at one that has all that is waiting.
+  Result<StatePtr> Look(const Deadline& deadline);
+  // Builds the next manifest and appends it, if there is anything for it. `steward`: also if all of it is others'.
+  Result<Turn> TakeTurn(bool combine, bool steward, const Deadline& deadline);
+  // Goes on carrying others' edits until there are none, or somebody else does it.
+  void Steward();
+  // Does what nobody waits for.
+  void Tend();
+  void StartTending();  // with the mutex held
+
   std::vector<std::shared_ptr<Ticket>> Waiting();
   Status Settle(const StatePtr& state, const Deadline& deadline);
-  Status Post(const std::vector<std::shared_ptr<Ticket>>& tickets, const Deadline& deadline);
-  Result<Proposal> Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets, bool combine,
+  // Posts the intents that are not posted yet, side by side. It does not matter whether that succeeds.
+  void Post(const std::vector<std::shared_ptr<Ticket>>& tickets, const Deadline& deadline);
+  void PostOne(Ticket& ticket, const Deadline& deadline);
+  Result<Proposal> Propose(const State& base, const std::vector<std::shared_ptr<Ticket>>& tickets, bool combine, bool steward,
                            const Deadline& deadline);
-  Status Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline);
+  Result<Turn> Attempt(const StatePtr& base, Proposal& proposal, const Deadline& deadline);
   Status Learn(StatePtr state);
   Status CheckLink(const State& before, const State& after);
   Result<StatePtr> Decode(uint64_t number, Bytes body);
   size_t Rivals(const Manifest& manifest) const;
   // Writes the segment that the tail, or a level of the index, is ready for, and returns its edit.
+  bool ReadyToSeal(const Manifest& manifest, bool urgent) const;
   Result<std::optional<Edit>> PrepareSeal(const Manifest& manifest, bool urgent, const Deadline& deadline);
-  Status Discard(std::vector<std::string> intents, const Deadline& deadline);
+  void Discard(std::vector<std::string> intents);
 
   const StreamInfo info_;
   StreamContext context_;
@@ -141,7 +168,22 @@ class StreamLog {
   std::deque<std::shared_ptr<Ticket>> queue_;
   std::optional<Edit> seal_;  // prepared, waiting for a commit to ride on
   bool leading_ = false;
+  bool stewarding_ = false;
   int quiet_refreshes_ = 0;
+  uint64_t arrivals_ = 0;  // edits that came to be committed
+  Instant known_at_{};  // when `newest_` was the newest for all we know
+
+  // What nobody waits for.
+  std::unique_ptr<Signal> tend_;
+  bool tending_ = false;
+  bool closing_ = false;
+  StatePtr to_seal_;
+  uint64_t hint_owed_ = 0;
+  Instant next_hint_{};
+  std::set<std::string> done_intents_;
+  Instant discard_at_{};
+  std::stop_source stop_;
+  TaskGroup background_;  // last, so that it ends first
 };
 
 }  // namespace headrace
