@@ -12,6 +12,8 @@ namespace {
 
 // Costs are compared with this much tolerance: better than that no step needs to be.
 constexpr double kEven = 1.0005;
+// Groups of lanes that are worse than this are worth another try.
+constexpr double kGoodGroups = 1.005;
 
 struct Load {
   double cost = 0;
@@ -33,13 +35,13 @@ std::vector<Load> FromLanes(std::span<const double> costs, const Lanes& lanes) {
   return loads;
 }
 
-// What no arrangement can beat.
+// What no arrangement can beat. `order`: the items, the dearest first.
 double LowerBound(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes, bool same_number) {
   double sum = 0;
-  for (double cost : costs) sum += cost;
+  for (uint32_t item : order) sum += costs[item];
   double largest = order.empty() ? 0 : costs[order.front()];
-  if (same_number && !order.empty())
-    for (size_t i = 1; i < costs.size() / lanes; ++i) largest += costs[order[order.size() - i]];
+  if (same_number)
+    for (size_t i = 1; i < order.size() / lanes; ++i) largest += costs[order[order.size() - i]];
   return std::max(sum / lanes, largest);
 }
 
@@ -54,7 +56,7 @@ std::vector<uint32_t> Limits(size_t items, uint32_t lanes, bool same_number) {
 
 // The dearest first, each to the lane that has least.
 std::vector<Load> Greedy(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes, bool same_number) {
-  const std::vector<uint32_t> limits = Limits(costs.size(), lanes, same_number);
+  const std::vector<uint32_t> limits = Limits(order.size(), lanes, same_number);
   std::vector<Load> loads(lanes);
   using Entry = std::tuple<double, size_t, uint32_t>;  // cost, items, lane
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> least;
@@ -83,7 +85,7 @@ std::vector<Load> Differencing(std::span<const double> costs, const std::vector<
     uint32_t head = kNone, tail = kNone;
   };
   std::vector<Node> nodes;
-  nodes.reserve(costs.size());
+  nodes.reserve(order.size());
   std::vector<std::vector<Part>> partials;  // each in descending order of cost; without `same_number` zeros are left out
   const size_t begin_with = same_number ? lanes : 1;
   for (size_t i = 0; i < order.size(); i += begin_with) {
@@ -197,7 +199,7 @@ class Search {
   Search(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes, bool same_number, double bound)
       : costs_(costs),
         order_(order),
-        limits_(Limits(costs.size(), lanes, same_number)),
+        limits_(Limits(order.size(), lanes, same_number)),
         bound_(bound * kEven),
         cost_(lanes, 0),
         count_(lanes, 0),
@@ -244,7 +246,7 @@ class Search {
   const std::vector<uint32_t> limits_;
   const double bound_;
   double best_ = 0;
-  int64_t steps_ = 200'000;
+  int64_t steps_ = 20'000;
   std::vector<double> cost_;
   std::vector<uint32_t> count_;
   std::vector<uint32_t> place_, found_;
@@ -281,6 +283,39 @@ std::vector<Load> Bonded(std::span<const double> costs, uint32_t lanes, const Ba
     loads[best].items.insert(loads[best].items.end(), unit.begin(), unit.end());
   }
   return loads;
+}
+
+// `order`: the items, the dearest first.
+std::vector<Load> Divide(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes, bool same_number,
+                         BalanceMethod method) {
+  // Differencing takes time of items × lanes where lanes may differ in number; and of many items the order of cost alone makes even lanes.
+  const bool differencing =
+      method == BalanceMethod::kKarmarkarKarp && (same_number ? order.size() % lanes == 0 : order.size() * lanes <= 1 << 14);
+  std::vector<Load> loads =
+      differencing ? Differencing(costs, order, lanes, same_number) : Greedy(costs, order, lanes, same_number);
+  const double bound = LowerBound(costs, order, lanes, same_number);
+  Improve(costs, same_number, bound, loads);
+  if (order.size() <= 16 && lanes > 1) Search(costs, order, lanes, same_number, bound).Run(loads);
+  return loads;
+}
+
+// First between halves of the lanes, then inside each half, and so on: so a group of lanes makes up for one of them that a single item overfills.
+void DivideNested(std::span<const double> costs, std::vector<uint32_t> order, uint32_t lanes, bool same_number,
+                  std::vector<Load>& result) {
+  if (lanes == 1) {
+    result.emplace_back();
+    for (uint32_t item : order) result.back().cost += costs[item];
+    result.back().items = std::move(order);
+    return;
+  }
+  uint32_t factor = 2;
+  while (lanes % factor != 0) ++factor;
+  const BalanceMethod method = order.size() <= 512 ? BalanceMethod::kKarmarkarKarp : BalanceMethod::kGreedy;
+  for (Load& load : Divide(costs, order, factor, same_number, method)) {
+    std::sort(load.items.begin(), load.items.end(),
+              [&](uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; });
+    DivideNested(costs, std::move(load.items), lanes / factor, same_number, result);
+  }
 }
 
 // Pairs the dearest with the cheapest, then pairs of pairs, and so on along the divisors.
@@ -327,15 +362,18 @@ std::vector<uint32_t> Level(const std::vector<double>& costs) {
   return order;
 }
 
-double WorstGroups(const std::vector<double>& costs, const std::vector<uint32_t>& order) {
-  const double mean = std::accumulate(costs.begin(), costs.end(), 0.0) / static_cast<double>(costs.size());
-  double worst = 0;
-  for (size_t size = 2; size < costs.size(); ++size) {
-    if (costs.size() % size != 0) continue;
-    for (size_t first = 0; first < costs.size(); first += size) {
+// How far groups of neighbouring lanes are from what can be, in the worst of all sizes that divide the lanes: 1 is even, or no larger than the dearest item.
+double WorstGroups(const std::vector<Load>& loads, const std::vector<uint32_t>& order, double dearest) {
+  double mean = 0;
+  for (const Load& load : loads) mean += load.cost / static_cast<double>(loads.size());
+  double worst = 1;
+  for (size_t size = 1; size < loads.size(); ++size) {
+    if (loads.size() % size != 0) continue;
+    const double bound = std::max(mean * static_cast<double>(size), dearest);
+    for (size_t first = 0; first < loads.size(); first += size) {
       double sum = 0;
-      for (size_t i = first; i < first + size; ++i) sum += costs[order[i]];
-      worst = std::max(worst, sum / (mean * static_cast<double>(size)));
+      for (size_t i = first; i < first + size; ++i) sum += loads[order[i]].cost;
+      if (sum > worst * bound) worst = sum / bound;
     }
   }
   return worst;
@@ -375,27 +413,39 @@ Lanes Balance(std::span<const double> costs, uint32_t lanes, const BalanceOption
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return costs[a] > costs[b]; });
   const double bound = LowerBound(costs, order, lanes, options.same_number);
 
+  double as_it_came = 0;
+  const double dearest = order.empty() ? 0 : costs[order.front()];
   std::vector<Load> loads;
   if (bonded) {
     loads = Bonded(costs, lanes, options);
     if (loads.empty()) return arrival;  // a set is larger than a lane: the caller's mistake
   } else {
-    // Where lanes may differ in number, differencing takes time of items × lanes, and of many items the order of cost alone makes an even step.
-    const bool differencing = options.method == BalanceMethod::kKarmarkarKarp &&
-                              (options.same_number ? costs.size() % lanes == 0 : costs.size() * lanes <= 1 << 15);
-    loads =
-        differencing ? Differencing(costs, order, lanes, options.same_number) : Greedy(costs, order, lanes, options.same_number);
-    Improve(costs, options.same_number, bound, loads);
-    if (costs.size() <= 16 && lanes > 1) Search(costs, order, lanes, options.same_number, bound).Run(loads);
+    loads = Divide(costs, order, lanes, options.same_number, options.method);
     std::vector<Load> before = FromLanes(costs, arrival);
-    if (Largest(before) < Largest(loads)) loads = std::move(before);
+    as_it_came = Largest(before);
+    if (as_it_came < Largest(loads)) loads = std::move(before);
   }
 
-  std::vector<double> of_lanes(lanes);
-  for (size_t lane = 0; lane < lanes; ++lane) of_lanes[lane] = loads[lane].cost;
+  std::vector<double> of_lanes;
+  for (const Load& load : loads) of_lanes.push_back(load.cost);
   std::vector<uint32_t> places = Nested(of_lanes);
-  if (std::vector<uint32_t> level = Level(of_lanes); WorstGroups(of_lanes, level) < WorstGroups(of_lanes, places))
-    places.swap(level);
+  double worst = WorstGroups(loads, places, dearest);
+  if (std::vector<uint32_t> level = Level(of_lanes); worst > kEven)
+    if (const double other = WorstGroups(loads, level, dearest); other < worst) {
+      places.swap(level);
+      worst = other;
+    }
+  if (worst > kGoodGroups && !bonded && (!options.same_number || costs.size() % lanes == 0)) {
+    std::vector<Load> nested;
+    DivideNested(costs, order, lanes, options.same_number, nested);
+    std::vector<uint32_t> as_they_are(lanes);
+    std::iota(as_they_are.begin(), as_they_are.end(), 0);
+    if (Largest(nested) <= std::max(std::min(bound * kGoodGroups, as_it_came), Largest(loads)) &&
+        WorstGroups(nested, as_they_are, dearest) < worst) {
+      loads = std::move(nested);
+      places = std::move(as_they_are);
+    }
+  }
 
   Lanes result(lanes);
   for (size_t place = 0; place < lanes; ++place) {

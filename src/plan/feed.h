@@ -15,7 +15,7 @@ struct SampleInfo {
   uint32_t length = 0;  // tokens, or 0 where nothing is tokenised
   uint64_t bytes = 0;
   uint32_t label_tokens = 0;  // how many of them are trained on
-  std::vector<double> numbers;  // the numeric kept columns, for cost expressions
+  std::vector<double> numbers;  // of the columns that `CostColumns` (cost.h) names, in that order; null: NaN
 };
 
 // One strand's view of all sources. Not thread-safe.

@@ -21,7 +21,7 @@ constexpr uint32_t kPatience = 3;
 // More documents are looked at as long as more than one token in this many is padding.
 constexpr uint64_t kPaddingGoal = 400;
 // So many documents in a row that `overflow: drop` refuses are a mistake, not a corpus.
-constexpr uint64_t kMostDropped = 1'000'000;
+constexpr uint64_t kMostDropped = 100'000;
 
 struct Member {
   SampleInfo sample;
@@ -80,6 +80,17 @@ struct Layout {
 
 }  // namespace
 
+namespace {
+
+// An expression is read once for all steps.
+SequenceCost CostOf(const Recipe& recipe, SequenceCost cost) {
+  if (!cost && recipe.cost.kind == CostSpec::kExpression)
+    if (Result<SequenceCost> expression = ExpressionCost(recipe.cost); expression.ok()) return *std::move(expression);
+  return cost;
+}
+
+}  // namespace
+
 uint32_t LengthAt(const PackSpec& pack, uint64_t step) {
   if (pack.lengths.empty()) return 0;
   // Steps times the golden ratio: evenly spread over all steps, and over every n-th of them.
@@ -113,7 +124,7 @@ StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::ve
       sequences.emplace_back();
       sequences.back().length = length;
     }
-  SetCosts(recipe.cost, cost, sequences);
+  SetCosts(recipe.cost, CostOf(recipe, cost), sequences);
   uint64_t tokens = 0;
   for (const Sequence& sequence : sequences)
     for (const Placed& piece : sequence.pieces) {
@@ -185,6 +196,7 @@ struct Planner::Parts {
 Planner::Planner(const Recipe& recipe, std::vector<std::string> sources, SampleFeed& feed, SequenceCost cost)
     : parts_(std::make_unique<Parts>(recipe, feed, std::move(cost))) {
   parts_->longest = RemainderLength(recipe);
+  parts_->cost = CostOf(recipe, std::move(parts_->cost));
   if (recipe.pack) {
     parts_->align = std::max<uint32_t>(recipe.pack->align, 1);
     parts_->method = recipe.pack->method;

@@ -36,7 +36,7 @@ struct Sequence {
   uint32_t bond = 0;  // sequences of a step with the same number, other than 0, hold one group of samples and share a lane
 };
 
-// Instead of what the recipe's `cost` says: a callable that is run elsewhere.
+// What a sequence costs, instead of what the recipe says: for a callable that is run elsewhere.
 using SequenceCost = std::function<double(const Sequence&)>;
 
 struct StepPlan {

@@ -1,0 +1,107 @@
+#include "plan/mixer.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "plan/synthetic_feed.h"
+
+namespace headrace {
+namespace {
+
+// How far a source is from its weights in the worst moment, in longest documents; the ideal is counted beside the mixer.
+double Worst(const std::vector<double>& weights, const SyntheticFeed::Lengths& lengths, size_t draws) {
+  Mixer mixer(weights.size());
+  mixer.SetWeights(weights);
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<double> ideal(weights.size(), 0), real(weights.size(), 0);
+  std::vector<uint32_t> next(weights.size(), 0);
+  double longest = 0, worst = 0;
+  for (size_t i = 0; i < draws; ++i) {
+    const uint16_t source = *mixer.Pick();
+    const double length = lengths(source, next[source]++);
+    mixer.Charge(source, static_cast<uint64_t>(length));
+    real[source] += length;
+    longest = std::max(longest, length);
+    for (size_t j = 0; j < weights.size(); ++j) {
+      ideal[j] += weights[j] / sum * length;
+      worst = std::max(worst, std::abs(ideal[j] - real[j]));
+    }
+  }
+  return worst / longest;
+}
+
+RC_GTEST_PROP(Mixer, SharesStayWithinOneLongestDocument, ()) {
+  const auto sources = *rc::gen::inRange<size_t>(1, 20);
+  std::vector<double> weights;
+  for (size_t i = 0; i < sources; ++i) weights.push_back(std::pow(*rc::gen::inRange(1, 100), 2));
+  const auto seed = *rc::gen::inRange<uint64_t>(0, 1000);
+  const auto kind = *rc::gen::inRange(0, 4);
+  const SyntheticFeed::Lengths lognormal = SyntheticFeed::Lognormal(6.5, 1.2, 65536, seed);
+  const SyntheticFeed::Lengths lengths = [&](uint16_t source, uint32_t number) -> uint32_t {
+    switch (kind) {
+      case 0: return 1000;
+      case 1: return lognormal(source, number);
+      case 2: return source % 3 == 0 ? 65536 : source % 3 == 1 ? 100 : 8000;
+      default: return SyntheticFeed::Uniform(seed + source * 7919u + number) < 0.02 ? 65536 : 100;
+    }
+  };
+  RC_ASSERT(Worst(weights, lengths, 1500) <= 1.0 + 1e-6);
+}
+
+TEST(Mixer, ALargestDeficitAloneWouldNotDo) {
+  // Three sources of equal documents: the order by deficit alone lets one fall behind by 1.3 documents.
+  for (double first : {1.0, 3.0, 10.0, 33.0, 70.0})
+    for (double second : {1.0, 2.0, 5.0, 27.0})
+      EXPECT_LE(Worst({first, second, 0.7}, [](uint16_t, uint32_t) { return 1000u; }, 3000), 1.0);
+}
+
+TEST(Mixer, GivesTheWeightOfAnEndedSourceToTheOthers) {
+  Mixer mixer(3);
+  mixer.SetWeights(std::vector<double>{0.5, 0.3, 0.2});
+  for (int i = 0; i < 100; ++i) mixer.Charge(*mixer.Pick(), 10);
+  mixer.End(0);
+  std::vector<int> drawn(3, 0);
+  for (int i = 0; i < 100; ++i) {
+    const uint16_t source = *mixer.Pick();
+    ++drawn[source];
+    mixer.Charge(source, 10);
+  }
+  EXPECT_EQ(drawn[0], 0);
+  EXPECT_NEAR(drawn[1], 60, 1);
+  EXPECT_NEAR(drawn[2], 40, 1);
+  const auto& owed = mixer.owed();
+  EXPECT_EQ(std::accumulate(owed.begin(), owed.end(), int64_t{0}), 0);
+  mixer.End(1);
+  mixer.End(2);
+  EXPECT_FALSE(mixer.Pick().has_value());
+}
+
+TEST(Mixer, ASourceWithoutWeightIsNotDrawnFromHoweverMuchItIsOwed) {
+  Mixer mixer(2);
+  mixer.SetWeights(std::vector<double>{0.9, 0.1});
+  for (int i = 0; i < 5; ++i) mixer.Charge(0, 1000);  // the second is owed 500
+  mixer.SetWeights(std::vector<double>{1, 0});
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(mixer.Pick(), 0);
+    mixer.Charge(0, 1000);
+  }
+}
+
+TEST(Mixer, ASourceOfEmptyDocumentsGetsItsTurnsOnly) {
+  Mixer mixer(2);
+  mixer.SetWeights(std::vector<double>{0.5, 0.5});
+  int other = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const uint16_t source = *mixer.Pick();
+    other += source;
+    mixer.Charge(source, source == 0 ? 0 : 1);
+  }
+  EXPECT_NEAR(other, 500, 1);
+}
+
+}  // namespace
+}  // namespace headrace
