@@ -29,7 +29,13 @@ class Python final : public Transform {
     if (on_error_ == "skip") {
       std::vector<BatchPointer> parts;
       int hangs = 0;
+      size_t before = bad.size();
       HR_RETURN_IF_ERROR(Split(batch, 0, seed, hangs, parts, bad));
+      if (bad.size() > before) {
+        HR_LOG(kWarning, "samples at which a python transform failed are left out", {"call", call_->call()},
+               {"samples", bad.size() - before}, {"first", OriginOf(*batch, bad[before].row)},
+               {"error", bad[before].why.substr(0, bad[before].why.find('\n'))});
+      }
       if (parts.empty()) return batch->Slice(0, 0);
       if (parts.size() == 1) return parts[0];
       HR_ASSIGN_OR_RETURN_ARROW(
