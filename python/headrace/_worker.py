@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MESSAGE_BYTES = 64 * 1024
+THIS_FILE = __file__
 ADD_SEALS, SEALS = 1033, 2 | 4 | 8  # F_ADD_SEALS; F_SEAL_SHRINK, _GROW, _WRITE: not every Python has the names
 
 Message = dict[str, Any]
@@ -336,7 +337,7 @@ def failure_of(error: BaseException) -> Message:
         return {"ok": False, "error": str(error), "traceback": "", "mistake": True}
     # From the user's code on: how the worker came there helps nobody.
     first = error.__traceback__
-    while first is not None and first.tb_frame.f_code.co_filename == __file__:
+    while first is not None and first.tb_frame.f_code.co_filename == THIS_FILE:
         first = first.tb_next
     text = "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
     if len(text) > 16000:
@@ -428,13 +429,14 @@ def main() -> None:
     # Ctrl-C is the producer's to answer; it lets workers finish.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = socket.socket(fileno=descriptor)
-    os.set_inheritable(descriptor, False)
-    if stacks >= 0:
+    for private in (descriptor, stacks, 5):
         with contextlib.suppress(OSError):
-            os.set_inheritable(stacks, False)
+            os.set_inheritable(private, False)
     # The folder of this file is no place to import from.
-    if sys.path and Path(sys.path[0]) == Path(__file__).parent:
+    if sys.path and Path(sys.path[0]) == Path(THIS_FILE).parent:
         del sys.path[0]
+    # A user's own multiprocessing would load this as the main module of its processes, where there is nothing to be found.
+    del sys.modules["__main__"].__file__
     serve(channel)
 
 

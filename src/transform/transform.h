@@ -34,7 +34,8 @@ class Transform {
 // All transforms of a recipe, one after the other. `python` is the interpreter for worker processes.
 struct TransformOptions {
   std::string python = "python3";
-  uint32_t threads = 1;  // that tokenizing one batch is shared out to; several batches at once come on top
+  // For tokenizing. 1: each caller does it in its own thread, as many strands want it; more: the batches of all callers share so many threads.
+  uint32_t threads = 1;
   bool native_tokenizer = true;  // false: in worker processes even where the Rust crate was built
 };
 class TransformChain {

@@ -242,6 +242,17 @@ def cost(batch):
 def wrong_cost(batch):
     return 1.0
 
+def in_processes(batch, rng):
+    import multiprocessing
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pa.record_batch({"x": pa.array(pool.map(abs, [-v for v in batch.column("x").to_pylist()]))})
+
+def leaves_a_child(batch, rng):
+    child = os.fork()
+    if child == 0:
+        time.sleep(1000)
+    return pa.record_batch({"pid": pa.array([child] * batch.num_rows)})
+
 def pid(batch, rng):
     return pa.record_batch({"pid": pa.array([os.getpid()] * batch.num_rows)})
 )";
@@ -354,6 +365,31 @@ TEST_F(PythonTest, WorkersEndWithTheChain) {
   EXPECT_EQ(kill(static_cast<pid_t>(pid), 0), 0);
   chain.reset();
   EXPECT_NE(kill(static_cast<pid_t>(pid), 0), 0);
+}
+
+TEST_F(PythonTest, WhatAWorkerLeavesBehindEndsWithIt) {
+  Python("leaves_a_child");
+  auto chain = Chain();
+  auto made = chain->Apply(Numbers(1), 0, bad);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  auto child = static_cast<pid_t>(static_cast<const arrow::Int64Array&>(*(*made)->GetColumnByName("pid")).Value(0));
+  EXPECT_EQ(kill(child, 0), 0);
+  chain.reset();
+  // Dead, and perhaps still waiting for init to collect it.
+  auto gone = [&] {
+    std::ifstream stat(Cat("/proc/", child, "/stat"));
+    std::string text((std::istreambuf_iterator<char>(stat)), {});
+    return text.empty() || text.substr(text.rfind(')') + 2, 1) == "Z";
+  };
+  for (int i = 0; i < 500 && !gone(); i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(gone());
+}
+
+TEST_F(PythonTest, MayStartProcessesOfItsOwn) {
+  Python("in_processes");
+  auto made = Apply(Numbers(3));
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_EQ(Json(**made, "x"), "0 1 2");
 }
 
 // The kernel ends a worker when the thread that made it ends; a strand's thread must not be that one.

@@ -232,21 +232,17 @@ void WorkerProcess::Dismiss() {
 }
 
 int WorkerProcess::Reap(int grace_milliseconds) {
-  int status = 0;
-  for (int waited = 0; waited < grace_milliseconds; waited += 5) {
-    pid_t done = waitpid(pid_, &status, WNOHANG);
-    if (done == pid_ || (done < 0 && errno != EINTR)) break;
-    RealClock().SleepFor(std::chrono::milliseconds(5));
-    if (waited + 5 >= grace_milliseconds) {
-      kill(-pid_, SIGKILL);
-      kill(pid_, SIGKILL);
-      while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-      }
-      pid_ = -1;
-      return status;
-    }
+  // Looked at before it is collected: as long as it is there nobody else can have its number, and what it has left behind can be killed by it.
+  siginfo_t ended{};
+  for (int waited = 0; waited < grace_milliseconds && ended.si_pid == 0; waited += 5) {
+    if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 && errno != EINTR) break;
+    if (ended.si_pid == 0) RealClock().SleepFor(std::chrono::milliseconds(5));
   }
-  kill(-pid_, SIGKILL);  // what it has left behind
+  kill(-pid_, SIGKILL);
+  if (ended.si_pid == 0) kill(pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
   pid_ = -1;
   return status;
 }
