@@ -532,15 +532,17 @@ void Planner::Parts::Keep(const Layout& layout) {
 
 // The longest first; but those that have waited long before all others.
 Status Planner::Parts::FillBest(Layout& layout, uint32_t per_lane) {
-  std::vector<std::pair<uint64_t, uint32_t>> order;  // by first ascending, then by index
+  std::vector<uint64_t> order;  // what is placed first has the smallest; below, its index
   order.reserve(buffer.size());
+  layout.pieces.reserve(buffer.size() + layout.bins.count());
   for (uint32_t index = 0; index < buffer.size(); ++index) {
     const Drawn& drawn = buffer[index];
     if (Waits(drawn, layout.bins.length())) continue;
-    order.emplace_back(drawn.waited >= kPatience ? 0 : UINT64_MAX - Size(drawn, align), index);
+    const uint64_t size = std::min<uint64_t>(Size(drawn, align), UINT32_MAX);
+    order.push_back((drawn.waited >= kPatience ? 0 : (UINT32_MAX - size) << 32) | index);
   }
   std::sort(order.begin(), order.end());
-  for (const auto& [key, index] : order) HR_RETURN_IF_ERROR(Place(layout, index, per_lane).status());
+  for (uint64_t key : order) HR_RETURN_IF_ERROR(Place(layout, static_cast<uint32_t>(key), per_lane).status());
   return Status::Ok();
 }
 
