@@ -42,6 +42,9 @@ class Loader:
         storage_options: how to reach the store.
     """
 
+    # For benchmarks: (seconds of latency, bytes a second per request), as a far store has them.
+    _slow: tuple[float, float] | None = None
+
     def __init__(
         self,
         uri: str | None = None,
@@ -86,12 +89,10 @@ class Loader:
         self._acked = 0
         self._keep: int | None = None
         options = {str(name): str(value) for name, value in (storage_options or {}).items()}
-        self._core = _core.Loader(str(uri), options, window_bytes, float(timeout), float(warn_after))
+        self._core = _core.Loader(str(uri), options, window_bytes, float(timeout), float(warn_after), self._slow)
         self._info = self._core.info()
         self._columns = {name: Column(name, dtype, kind, index) for name, dtype, kind, index in self._info["columns"]}
         self._take_share()
-        if not _open:
-            atexit.register(_close_all)
         _open.add(self)
         if collect and self._mesh.is_first:
             self._core.collect(600.0 if collect is True else float(collect), 60.0)
@@ -341,6 +342,7 @@ def _stem(name: str) -> str:
     return re.sub(r"\d+$", "", name)
 
 
+@atexit.register
 def _close_all() -> None:
     for loader in list(_open):
         loader._core.close(0.5)

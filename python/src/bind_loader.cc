@@ -33,12 +33,20 @@ const char* KindName(Column::Kind kind) {
 
 class PyLoader {
  public:
-  PyLoader(const std::string& uri, StorageOptions storage, uint64_t window, double timeout, double warn_after)
+  PyLoader(const std::string& uri, StorageOptions storage, uint64_t window, double timeout, double warn_after,
+           std::optional<std::pair<double, double>> slow)
       : session_(std::make_unique<Session>("loader")), timeout_(SecondsOf(timeout)) {
+    std::optional<SlowOptions> like;
+    if (slow) {
+      like.emplace();
+      like->get = like->list = SecondsOf(slow->first);
+      like->connection_bytes_per_second = slow->second;
+    }
     Session* session = session_.get();
     // The session outlives the work, which runs on its threads.
     log_ = ValueOrRaise(session_->Wait<std::shared_ptr<StreamLog>>(
-        timeout_, [session, uri, storage](const Deadline& deadline) { return session->Open(uri, storage, deadline); }));
+        timeout_,
+        [session, uri, storage, like](const Deadline& deadline) { return session->Open(uri, storage, deadline, like); }));
     LoaderOptions options;
     options.window_bytes = window;
     options.timeout = timeout_;
@@ -192,8 +200,9 @@ nb::dict Stats(const PyLoader& loader) {
 
 void BindLoader(nb::module_& module) {
   nb::class_<PyLoader>(module, "Loader")
-      .def(nb::init<const std::string&, StorageOptions, uint64_t, double, double>(), nb::arg("uri"), nb::arg("storage_options"),
-           nb::arg("window_bytes"), nb::arg("timeout"), nb::arg("warn_after"))
+      .def(nb::init<const std::string&, StorageOptions, uint64_t, double, double, std::optional<std::pair<double, double>>>(),
+           nb::arg("uri"), nb::arg("storage_options"), nb::arg("window_bytes"), nb::arg("timeout"), nb::arg("warn_after"),
+           nb::arg("slow").none())
       .def("info", InfoOf)
       .def("next", &PyLoader::Next)
       .def("read", &PyLoader::Read, nb::arg("step"))

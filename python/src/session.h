@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "base/thread_executor.h"
 #include "headrace/store.h"
 #include "raise.h"
+#include "store/slow_store.h"
 #include "stream/stream_log.h"
 
 namespace headrace::python {
@@ -37,7 +39,9 @@ class Session {
   bool forked() const { return ::getpid() != pid_; }
   Executor& executor() { return *executor_; }
 
-  Result<std::shared_ptr<StreamLog>> Open(const std::string& uri, const StorageOptions& storage, const Deadline& deadline);
+  // `slow`: the store behaves like a far one, for benchmarks and tests.
+  Result<std::shared_ptr<StreamLog>> Open(const std::string& uri, const StorageOptions& storage, const Deadline& deadline,
+                                          std::optional<SlowOptions> slow = std::nullopt);
 
   // Runs `work` on another thread. Needs the GIL; lets go of it while waiting. A signal cancels the work and raises. `work` must own all that it uses.
   template <typename T>
@@ -54,7 +58,7 @@ class Session {
     auto follow =
         std::make_shared<std::stop_callback<std::function<void()>>>(stop_.get_token(), [stop]() mutable { stop.request_stop(); });
     Deadline deadline = timeout ? Deadline::After(RealClock(), *timeout, stop.get_token()) : Deadline::OnlyStop(stop.get_token());
-    executor_->Spawn([shared, follow, deadline, work = std::move(work)] {
+    Spawn([shared, follow, deadline, work = std::move(work)] {
       Result<T> result = work(deadline);
       std::lock_guard lock(shared->mutex);
       shared->result = std::move(result);
@@ -74,13 +78,18 @@ class Session {
     return *std::move(shared->result);
   }
 
-  // Cancels and waits for everything. Call it without the GIL.
+  // Cancels and waits for everything. Call it without the GIL. Any number of threads may.
   void Close();
 
  private:
+  // Raises if the session was closed meanwhile.
+  void Spawn(std::function<void()> work);
+
   const std::string what_;
   const pid_t pid_ = ::getpid();
   std::stop_source stop_;
+  std::atomic<bool> closed_ = false;
+  std::mutex mutex_;  // held while the threads are started and ended
   std::unique_ptr<ThreadExecutor> executor_;
 };
 
