@@ -78,7 +78,7 @@ def folder(work: Path, megabytes: int) -> dict[str, float]:
     uri = write(place, steps, lanes, lane_bytes, block_steps)
     timed_files(place)
     base, views, joined = [], [], []
-    for _ in range(5):  # in turn, so that a busy moment strikes all of them
+    for _ in range(9):  # in turn, so that a busy moment strikes all of them
         base.append(timed_files(place))
         views.append(timed_loader(uri, joined=False))
         joined.append(timed_loader(uri, joined=True))

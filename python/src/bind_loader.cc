@@ -84,7 +84,7 @@ class PyLoader {
       static_cast<void>(loader);
       if (!turn.ok()) Raise(turn.status());
       switch (turn->kind) {
-        case Loader::Turn::kStep: return nb::cast(StepView{*std::move(turn->step), packed_});
+        case Loader::Turn::kStep: return nb::cast(StepView{*std::move(turn->step), packed_, pool_});
         case Loader::Turn::kEnd: return nb::none();
         case Loader::Turn::kNotYet:
           if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -96,7 +96,7 @@ class PyLoader {
     use();
     return {ValueOrRaise(session_->Wait<Step>(
                 timeout_, [loader = loader_, number](const Deadline& deadline) { return loader->Read(number, deadline); })),
-            packed_};
+            packed_, pool_};
   }
 
   std::optional<uint64_t> Length() {
@@ -166,6 +166,7 @@ class PyLoader {
   const Duration timeout_;
   std::shared_ptr<StreamLog> log_;
   std::shared_ptr<const std::optional<PackedColumns>> packed_;
+  std::shared_ptr<BufferPool> pool_ = BufferPool::Make();
   std::shared_ptr<BackgroundCollection> collection_;
   std::shared_ptr<Loader> loader_;
 };

@@ -51,7 +51,7 @@ View Column(const StepView& view, size_t index, size_t first, size_t end) {
     shape[0] += extents[0];
     bytes += next.bytes.size();
   }
-  Buffer joined(bytes);
+  BufferPool::Lease joined = view.pool->Take(bytes);
   {
     nb::gil_scoped_release released;
     std::byte* to = joined.span().data();
@@ -80,7 +80,7 @@ View PerToken(const StepView& view, size_t first, size_t end, Write write) {
     shape[0] += next.shape[0];
     tokens += next.elements();
   }
-  Buffer out(tokens * sizeof(int32_t));
+  BufferPool::Lease out = view.pool->Take(tokens * sizeof(int32_t));
   {
     nb::gil_scoped_release released;
     auto* to = reinterpret_cast<int32_t*>(out.span().data());

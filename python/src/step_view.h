@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "load/buffer_pool.h"
 #include "load/packed.h"
 #include "load/step.h"
 
@@ -12,6 +13,7 @@ namespace headrace::python {
 struct StepView {
   Step step;
   std::shared_ptr<const std::optional<PackedColumns>> packed;
+  std::shared_ptr<BufferPool> pool;  // for what is put together
 };
 
 }  // namespace headrace::python

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "load/buffer_pool.h"
 #include "load/depth.h"
 #include "load/lanes.h"
 #include "load/packed.h"
@@ -80,6 +81,25 @@ TEST(Depth, FollowsLatencyOverInterval) {
   EXPECT_GE(depth.blocks(), 40u);
   for (int i = 0; i < 100; ++i) depth.Waited();
   EXPECT_EQ(depth.blocks(), Depth::kMost);
+}
+
+TEST(BufferPool, UsesMemoryAgainAndKeepsNoMoreThanItMay) {
+  auto pool = BufferPool::Make(3'000'000);
+  std::vector<Bytes> held;
+  for (int i = 0; i < 5; ++i) held.push_back(pool->Take(1'000'000).Freeze());
+  const std::byte* last = held.back().data();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(last) % Buffer::kAlignment, 0u);
+  held.pop_back();
+  EXPECT_EQ(pool->kept_bytes(), 1'000'000u);
+  EXPECT_NE(pool->Take(500'000).span().data(), last);  // much too large for that
+  auto again = pool->Take(900'000);
+  EXPECT_EQ(again.span().data(), last);
+  EXPECT_EQ(again.span().size(), 900'000u);
+  Bytes outlives = std::move(again).Freeze();
+  held.clear();
+  EXPECT_LE(pool->kept_bytes(), 3'000'000u);
+  pool = nullptr;
+  EXPECT_EQ(outlives.size(), 900'000u);
 }
 
 struct PackedCell {
