@@ -63,6 +63,8 @@ struct GetOptions {
 struct Object {
   Bytes bytes;
   uint64_t size = 0;
+  // What tells this content from another one of the same key: the ETag, a file's time of change. Empty where the store has nothing of the kind.
+  std::string version = {};
 };
 
 // What to write, in pieces that need not be copied together.
@@ -110,7 +112,9 @@ struct ListOptions {
 struct ListEntry {
   std::string key;
   uint64_t size = 0;
-  friend bool operator==(const ListEntry&, const ListEntry&) = default;
+  std::string version = {};  // as in Object
+  // Versions are left out: two stores with the same objects list the same.
+  friend bool operator==(const ListEntry& a, const ListEntry& b) { return a.key == b.key && a.size == b.size; }
 };
 
 struct ListPage {

@@ -133,7 +133,7 @@ Result<std::optional<Object>> FolderStore::Get(const std::string& key, const Get
   if (S_ISDIR(about.st_mode)) return std::optional<Object>();
   if (!S_ISREG(about.st_mode))
     return call.Refusal(Code::kInvalidArgument, "it is neither a file nor a folder, so it is no object");
-  Object object{.bytes = {}, .size = static_cast<uint64_t>(about.st_size)};
+  Object object{.bytes = {}, .size = static_cast<uint64_t>(about.st_size), .version = VersionOf(about)};
   auto [offset, count] = options.range.Within(object.size);
   HR_RETURN_IF_ERROR(CheckFits(*this, key, count, options));
   if (count > 0) {

@@ -27,6 +27,19 @@ TEST_P(StoreConformance, AListTellsSizes) {
   EXPECT_EQ(*all, (std::vector<ListEntry>{{"a", 123}, {"b/c", 0}, {"b/d", 70000}}));
 }
 
+TEST_P(StoreConformance, AVersionIsTheSameInListsAndReadsAndChangesWithTheContent) {
+  Put("a", std::string(100, 'x'));
+  auto before = ListAll(store(), "", Soon());
+  auto read = store().Get("a", {.range = ByteRange::At(5, 10)}, Soon());
+  ASSERT_TRUE(before.ok() && before->size() == 1 && read.ok() && *read);
+  EXPECT_EQ(before->front().version, (*read)->version);
+  if (before->front().version.empty()) GTEST_SKIP() << "this store has no versions";
+  Put("a", std::string(100, 'y'));
+  auto after = ListAll(store(), "", Soon());
+  ASSERT_TRUE(after.ok());
+  EXPECT_NE(before->front().version, after->front().version);
+}
+
 TEST_P(StoreConformance, SevenAPageOverFiftyKeys) {
   Keys keys = Numbered("p/k", 50);
   PutEach(keys);

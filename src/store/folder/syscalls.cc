@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
+
 namespace headrace {
 namespace {
 
@@ -52,6 +54,10 @@ FolderSyscalls& FolderSyscalls::Real() {
 
 OpenFile OpenFile::At(FolderSyscalls& syscalls, const std::string& path, int flags, mode_t mode) {
   return OpenFile(syscalls, Uninterrupted([&] { return syscalls.Open(path, flags, mode); }));
+}
+
+std::string VersionOf(const struct stat& about) {
+  return Cat(static_cast<int64_t>(about.st_mtim.tv_sec) * 1'000'000'000 + about.st_mtim.tv_nsec);
 }
 
 }  // namespace headrace

@@ -40,6 +40,9 @@ class FolderSyscalls {
   static FolderSyscalls& Real();
 };
 
+// Two contents of one file differ in this, unless somebody sets the time back: nanoseconds of the last change.
+std::string VersionOf(const struct stat& about);
+
 // Repeats `call` for as long as a signal cut it short.
 template <typename Call>
 auto Uninterrupted(Call call) {

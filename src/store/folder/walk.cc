@@ -86,7 +86,7 @@ class Walk {
   Status Add(const std::string& key) {
     struct stat about;
     if (syscalls_.Stat(Cat(root_, "/", key), &about) == 0) {
-      if (S_ISREG(about.st_mode)) page_.entries.push_back({key, static_cast<uint64_t>(about.st_size)});
+      if (S_ISREG(about.st_mode)) page_.entries.push_back({key, static_cast<uint64_t>(about.st_size), VersionOf(about)});
       return {};
     }
     if (IsGone(errno)) return {};

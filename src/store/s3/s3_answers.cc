@@ -67,6 +67,12 @@ bool IsErrorAnswer(std::string_view xml) {
   return first.ok() && *first == XmlScanner::Event::kOpen && scanner.path() == "Error";
 }
 
+std::string PlainETag(std::string_view etag) {
+  if (etag.starts_with('"')) etag.remove_prefix(1);
+  if (etag.ends_with('"')) etag.remove_suffix(1);
+  return std::string(etag);
+}
+
 Result<ListPage> ReadListAnswer(std::string_view xml) {
   constexpr std::string_view kRoot = "ListBucketResult";
   ListPage page;
@@ -86,6 +92,7 @@ Result<ListPage> ReadListAnswer(std::string_view xml) {
           page.entries.back().key = text;
           ++keys;
         }
+        if (path == "Contents/ETag") page.entries.back().version = PlainETag(text);
         if (path == "Contents/Size") {
           if (!ParseNumber(text, page.entries.back().size)) return Missing(kRoot, "proper <Size>");
           ++sizes;

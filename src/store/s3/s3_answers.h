@@ -30,6 +30,9 @@ bool IsErrorAnswer(std::string_view xml);
 // A page of ListObjectsV2, keys decoded. `next` is its continuation token.
 Result<ListPage> ReadListAnswer(std::string_view xml);
 
+// Without the quotes, which some servers leave out in lists.
+std::string PlainETag(std::string_view etag);
+
 struct DeleteRefusal {
   std::string key;
   std::string code;

@@ -173,13 +173,13 @@ class S3Store final : public ObjectStore {
         return Wrong(key, options, Cat("is about other bytes: ", response.Header("content-range")));
       }
       if (got != count) return Wrong(key, options, Cat("has ", got, " bytes instead of ", count));
-      return std::optional(Object{std::move(response.body), range->size});
+      return std::optional(Object{std::move(response.body), range->size, PlainETag(response.Header("etag"))});
     }
     if (response.status != 200) return Wrong(key, options, Cat("has the status ", response.status));
     auto [first, count] = options.range.Within(got);
     if (first != 0 || count != got)
       return Wrong(key, options, "is the whole object; this store ignores ranges", Code::kUnsupported);
-    return std::optional(Object{std::move(response.body), got});
+    return std::optional(Object{std::move(response.body), got, PlainETag(response.Header("etag"))});
   }
 
   Result<std::optional<Object>> GetRefused(const std::string& key, const GetOptions& options, const S3Answer& answer,
