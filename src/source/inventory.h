@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headrace/result.h"
@@ -40,6 +41,8 @@ struct Inventory {
   bool exact = true;
   uint32_t granules_per_group = 1;
   uint32_t rows_per_piece = 1;  // how many neighbouring rows are shuffled together
+  std::string
+      schema;  // of its rows as Arrow has it (IPC), so that all instances read the same types: those of the files, or inferred from the first rows
 
   std::string Encode() const;  // zstd-compressed
   static Result<Inventory> Decode(std::string_view bytes, std::string_view what);

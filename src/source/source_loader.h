@@ -33,10 +33,11 @@ using RowTransform = std::function<Result<std::shared_ptr<arrow::RecordBatch>>(c
                                                                                uint64_t seed, std::vector<BadRow>& bad)>;
 
 struct Window {
-  std::shared_ptr<arrow::RecordBatch> rows;  // transformed, in file order, with __file and __row
+  std::shared_ptr<arrow::RecordBatch>
+      rows;  // transformed, in file order, with __file and __row; not transformed if there are none
   std::vector<uint32_t> order;  // shuffled: sample i of the piece is row order[i]; with groups, neighbours stay together
   bool last_of_group = false;
-  uint64_t skipped = 0;  // bad rows
+  uint64_t skipped = 0;  // bad rows; counting them against a limit over all windows is the strand's
   uint64_t bytes = 0;  // in memory
 };
 
@@ -72,6 +73,8 @@ class SourceLoader {
   virtual void Prefetch(uint16_t strand, const Position& at) = 0;
 
   virtual const Inventory& inventory() const = 0;
+  // The columns that are read, before the transform and without __file and __row.
+  virtual const std::shared_ptr<arrow::Schema>& schema() const = 0;
 };
 
 }  // namespace headrace

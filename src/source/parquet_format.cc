@@ -1,0 +1,267 @@
+// Parquet. A part is a row group; rows of a part are decoded from its beginning, in small batches and only the columns that are wanted.
+#include <arrow/table.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/exception.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <numeric>
+#include <set>
+
+#include "base/text.h"
+#include "source/format.h"
+#include "source/run_reader.h"
+#include "source/window_budget.h"
+
+namespace headrace {
+namespace {
+
+constexpr int64_t kStreamBytes = 4 << 20;  // of one column's buffer where reads cost a request
+constexpr size_t kFootersKept = 64;
+// Row groups up to here are decoded once and kept for their other granules; above, each granule decodes what lies before it.
+constexpr uint64_t kSharedBytes = 64 << 20;
+
+struct OpenParquet {
+  std::shared_ptr<LakeInput> input;
+  std::unique_ptr<parquet::arrow::FileReader> reader;
+};
+
+Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const LakeFile& file,
+                             std::shared_ptr<parquet::FileMetaData> footer, int64_t batch_rows, const Deadline& deadline) {
+  OpenParquet open{.input = std::make_shared<LakeInput>(lake, file), .reader = nullptr};
+  open.input->SetDeadline(deadline);
+  parquet::ReaderProperties properties;
+  if (!lake->local(file.uri)) {
+    properties.enable_buffered_stream();
+    properties.set_buffer_size(kStreamBytes);
+  }
+  parquet::ArrowReaderProperties arrow_properties(false);
+  arrow_properties.set_pre_buffer(false);
+  arrow_properties.set_batch_size(batch_rows);
+  const std::string what = "cannot open a Parquet file";
+  try {
+    parquet::arrow::FileReaderBuilder builder;
+    arrow::Status status = builder.Open(open.input, properties, std::move(footer));
+    if (status.ok()) status = builder.properties(arrow_properties)->Build(&open.reader);
+    if (!status.ok()) return open.input->Explain(status, what);
+  } catch (const std::exception& failure) {  // Parquet's own way to say that bytes are no Parquet
+    return open.input->Explain(arrow::Status::Invalid(failure.what()), what);
+  }
+  return open;
+}
+
+class ParquetReader final : public GranuleReader {
+ public:
+  ParquetReader(OpenParquet open, std::unique_ptr<arrow::RecordBatchReader> batches, const ReadPlan& plan, uint64_t first_row,
+                uint64_t rows, std::string what)
+      : open_(std::move(open)),
+        batches_(std::move(batches)),
+        schema_(plan.schema),
+        row_(first_row),
+        left_(rows),
+        what_(std::move(what)) {}
+
+  Result<RowRun> Read(uint64_t rows, const Deadline& deadline) override {
+    HR_RETURN_IF_ERROR(Fill(deadline));
+    RowRun run;
+    if (!batch_) return run;
+    const auto count = static_cast<int64_t>(std::min<uint64_t>({rows, left_, static_cast<uint64_t>(batch_->num_rows())}));
+    HR_ASSIGN_OR_RETURN(run.rows, Conform(batch_->Slice(0, count), schema_, row_, what_));
+    run.consumed = count;
+    Advance(count);
+    return run;
+  }
+
+  Result<uint64_t> Skip(uint64_t rows, const Deadline& deadline) override {
+    uint64_t skipped = 0;
+    while (skipped < rows) {
+      HR_RETURN_IF_ERROR(Fill(deadline));
+      if (!batch_) break;
+      const uint64_t count = std::min<uint64_t>({rows - skipped, left_, static_cast<uint64_t>(batch_->num_rows())});
+      Advance(static_cast<int64_t>(count));
+      skipped += count;
+    }
+    return skipped;
+  }
+
+ private:
+  void Advance(int64_t count) {
+    row_ += count;
+    left_ -= count;
+    batch_ = count < batch_->num_rows() ? batch_->Slice(count) : nullptr;
+  }
+
+  // `batch_` is the rest of a batch that has rows, or nothing at the end.
+  Status Fill(const Deadline& deadline) {
+    open_.input->SetDeadline(deadline);
+    if (left_ == 0) batch_ = nullptr;
+    while (left_ > 0 && !batch_) {
+      arrow::Status status;
+      try {
+        status = batches_->ReadNext(&batch_);
+      } catch (const std::exception& failure) {
+        status = arrow::Status::Invalid(failure.what());
+      }
+      if (!status.ok()) return open_.input->Explain(status, what_);
+      if (!batch_) return Status(Code::kCorrupt, Cat(what_, ": it ends ", left_, " rows before its footer says"));
+      if (batch_->num_rows() == 0) batch_ = nullptr;
+    }
+    return {};
+  }
+
+  OpenParquet open_;
+  std::unique_ptr<arrow::RecordBatchReader> batches_;
+  const std::shared_ptr<arrow::Schema> schema_;
+  uint64_t row_, left_;
+  const std::string what_;
+  std::shared_ptr<arrow::RecordBatch> batch_;
+};
+
+class ParquetFormat final : public Format {
+ public:
+  using Format::Format;
+
+  Result<FileFacts> Scan(const LakeFile& file, const ScanPlan& plan, const Deadline& deadline) override {
+    HR_ASSIGN_OR_RETURN(OpenParquet open, OpenFile(lake_, file, nullptr, 1024, deadline));
+    FileFacts facts{.parts = {}, .schema = nullptr, .seekable = false, .cheap_bytes = kSharedBytes};
+    if (arrow::Status status = open.reader->GetSchema(&facts.schema); !status.ok())
+      return open.input->Explain(status, "cannot read a schema");
+    facts.schema = facts.schema->RemoveMetadata();
+    const auto footer = open.reader->parquet_reader()->metadata();
+    FilePart all{.part = kAllParts};
+    for (int i = 0; i < footer->num_row_groups(); ++i) {
+      const auto group = footer->RowGroup(i);
+      const auto rows = static_cast<uint64_t>(group->num_rows()), bytes = static_cast<uint64_t>(group->total_byte_size());
+      if (rows == 0) continue;
+      all.count = all.rows += rows;
+      all.bytes += bytes;
+      if (plan.group_size == 1)
+        facts.parts.push_back({.part = static_cast<uint32_t>(i), .count = rows, .rows = rows, .bytes = bytes});
+    }
+    // Groups of rows may lie across two row groups.
+    if (plan.group_size > 1 && all.rows > 0) facts.parts.push_back(std::move(all));
+    return facts;
+  }
+
+  Result<std::unique_ptr<GranuleReader>> Open(const Inventory& inventory, const Granule& granule, uint64_t, const ReadPlan& plan,
+                                              const Deadline& deadline) override {
+    const LakeFile& file = inventory.files[granule.file];
+    const std::string what =
+        granule.part == kAllParts ? Cat("cannot read ", file.uri) : Cat("cannot read row group ", granule.part, " of ", file.uri);
+    std::shared_ptr<parquet::FileMetaData> footer = Footer(granule.file);
+    const bool known = footer != nullptr;
+    HR_ASSIGN_OR_RETURN(
+        OpenParquet open,
+        OpenFile(lake_, file, footer, static_cast<int64_t>(std::clamp<uint64_t>(plan.batch_rows, 1, 8192)), deadline));
+    footer = open.reader->parquet_reader()->metadata();
+    if (!known) KeepFooter(granule.file, footer);
+    std::set<std::string> wanted;
+    for (const auto& field : plan.schema->fields()) wanted.insert(field->name());
+    std::vector<int> columns, groups;
+    for (int i = 0; i < footer->num_columns(); ++i) {
+      if (wanted.contains(footer->schema()->Column(i)->path()->ToDotVector().front())) columns.push_back(i);
+    }
+    uint64_t first_row = granule.first;
+    for (int i = 0; i < footer->num_row_groups(); ++i) {
+      if (granule.part == kAllParts || static_cast<uint32_t>(i) == granule.part) groups.push_back(i);
+      if (granule.part != kAllParts && static_cast<uint32_t>(i) < granule.part) first_row += footer->RowGroup(i)->num_rows();
+    }
+    if (groups.empty())
+      return Status(Code::kCorrupt, Cat(what, ": there is no such row group; the inventory is of another file"));
+    std::unique_ptr<arrow::RecordBatchReader> batches;
+    try {
+      auto made = open.reader->GetRecordBatchReader(groups, columns);
+      if (!made.ok()) return open.input->Explain(made.status(), what);
+      batches = std::move(made).ValueUnsafe();
+    } catch (const std::exception& failure) {
+      return open.input->Explain(arrow::Status::Invalid(failure.what()), what);
+    }
+    if (groups.size() == 1 && plan.budget) {
+      const auto group = footer->RowGroup(groups.front());
+      const auto bytes = static_cast<uint64_t>(group->total_byte_size());
+      if (granule.count < static_cast<uint64_t>(group->num_rows()) && bytes <= kSharedBytes && plan.budget->CanShare(bytes)) {
+        auto part = plan.budget->Share({plan.loader, granule.file, granule.part}, bytes);
+        HR_RETURN_IF_ERROR(Decode(*part, open, *batches, what));
+        return std::make_unique<RunReader>(
+            granule.first, granule.count,
+            [part, plan, base = first_row - granule.first, what](uint64_t first, uint64_t count, const Deadline&) {
+              return Slice(*part, plan, base, first, count, what);
+            });
+      }
+    }
+    // A reader of all columns' rows from the beginning of the part; its own first rows are left out here.
+    auto reader = std::make_unique<ParquetReader>(std::move(open), std::move(batches), plan, first_row - granule.first,
+                                                  granule.first + granule.count, what);
+    HR_ASSIGN_OR_RETURN(uint64_t skipped, reader->Skip(granule.first, deadline));
+    if (skipped != granule.first) return Status(Code::kCorrupt, Cat(what, ": it has fewer rows than the inventory says"));
+    return reader;
+  }
+
+ private:
+  static Status Decode(SharedPart& part, OpenParquet& open, arrow::RecordBatchReader& batches, const std::string& what) {
+    std::lock_guard lock(part.mutex);
+    if (part.filled) return {};
+    part.batches.clear();
+    while (true) {
+      std::shared_ptr<arrow::RecordBatch> batch;
+      arrow::Status status;
+      try {
+        status = batches.ReadNext(&batch);
+      } catch (const std::exception& failure) {
+        status = arrow::Status::Invalid(failure.what());
+      }
+      if (!status.ok()) return open.input->Explain(status, what);
+      if (!batch) break;
+      part.batches.push_back(std::move(batch));
+    }
+    part.filled = true;
+    return {};
+  }
+
+  static Result<RowRun> Slice(const SharedPart& part, const ReadPlan& plan, uint64_t base, uint64_t first, uint64_t count,
+                              const std::string& what) {
+    uint64_t begin = 0;
+    for (const auto& batch : part.batches) {
+      const auto rows = static_cast<uint64_t>(batch->num_rows());
+      if (first < begin + rows) {
+        RowRun run;
+        run.consumed = std::min(count, begin + rows - first);
+        HR_ASSIGN_OR_RETURN(
+            run.rows, Conform(batch->Slice(static_cast<int64_t>(first - begin), static_cast<int64_t>(run.consumed)), plan.schema,
+                              base + first, what));
+        return run;
+      }
+      begin += rows;
+    }
+    return Status(Code::kCorrupt, Cat(what, ": it ends before its footer says"));
+  }
+
+  std::shared_ptr<parquet::FileMetaData> Footer(uint32_t file) {
+    std::lock_guard lock(mutex_);
+    for (auto footer = footers_.begin(); footer != footers_.end(); ++footer) {
+      if (footer->first != file) continue;
+      footers_.splice(footers_.begin(), footers_, footer);
+      return footers_.front().second;
+    }
+    return nullptr;
+  }
+  void KeepFooter(uint32_t file, std::shared_ptr<parquet::FileMetaData> footer) {
+    std::lock_guard lock(mutex_);
+    footers_.emplace_front(file, std::move(footer));
+    if (footers_.size() > kFootersKept) footers_.pop_back();
+  }
+
+  std::mutex mutex_;
+  std::list<std::pair<uint32_t, std::shared_ptr<parquet::FileMetaData>>> footers_;  // last used first
+};
+
+}  // namespace
+
+std::unique_ptr<Format> MakeParquetFormat(const SourceSpec& spec, std::shared_ptr<const Lake> lake) {
+  return std::make_unique<ParquetFormat>(spec, std::move(lake));
+}
+
+}  // namespace headrace

@@ -1,0 +1,195 @@
+#include "source/source_loader.h"
+
+#include <arrow/array/array_primitive.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "source/window_budget.h"
+
+namespace headrace {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint32_t kRows = 600;
+constexpr uint32_t kStrands = 3;
+
+class SourceLoaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / Cat("headrace-source-", Random::FromEntropy().Hex(12));
+    std::filesystem::create_directories(folder_);
+    std::ofstream out(folder_ / "a.jsonl");
+    for (uint32_t i = 0; i < kRows; ++i) out << Cat("{\"n\": ", i, ", \"text\": \"", std::string(i % 50, 'x'), "\"}\n");
+    out.close();
+    spec_.name = "web";
+    spec_.format = "jsonl";
+    spec_.files = {(folder_ / "*.jsonl").string()};
+    options_.strands = kStrands;
+    options_.seed = 5;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::shared_ptr<const Inventory> Inventory_(uint32_t window = 300) {
+    auto made = MakeInventory(spec_, "",
+                              {.strands = kStrands, .sources = 1, .shuffle_window = window, .group_size = 1, .progress = nullptr},
+                              Deadline());
+    EXPECT_TRUE(made.ok()) << made.status().ToString();
+    made->rows_per_piece = 20;
+    made->granules_per_group = 2;
+    return std::make_shared<const Inventory>(*std::move(made));
+  }
+  std::unique_ptr<SourceLoader> Open(std::shared_ptr<const Inventory> inventory, RowTransform transform = nullptr) {
+    auto loader = SourceLoader::Open(spec_, std::move(inventory), options_, std::move(transform));
+    EXPECT_TRUE(loader.ok()) << loader.status().ToString();
+    return *std::move(loader);
+  }
+  static std::vector<int64_t> Numbers(const Window& window) {
+    const auto column = std::static_pointer_cast<arrow::Int64Array>(window.rows->GetColumnByName("__row"));
+    std::vector<int64_t> numbers;
+    for (uint32_t row : window.order) numbers.push_back(column->Value(row));
+    return numbers;
+  }
+  using Windows = std::map<std::pair<uint16_t, Position>, std::vector<int64_t>>;
+  static Windows All(SourceLoader& loader, uint32_t epoch) {
+    Windows windows;
+    for (uint16_t strand = 0; strand < kStrands; ++strand) {
+      for (Position at{.epoch = epoch}; at.group < loader.Groups(strand, epoch); ++at.group) {
+        for (at.piece = 0;; ++at.piece) {
+          auto window = loader.Load(strand, at, Deadline());
+          EXPECT_TRUE(window.ok()) << window.status().ToString();
+          if (!window.ok()) return windows;
+          windows[{strand, at}] = Numbers(**window);
+          if ((*window)->last_of_group) break;
+        }
+      }
+    }
+    return windows;
+  }
+
+  std::filesystem::path folder_;
+  SourceSpec spec_;
+  SourceLoaderOptions options_;
+};
+
+TEST_F(SourceLoaderTest, GivesEveryRowOnceInEachEpochAndInAnotherOrder) {
+  auto loader = Open(Inventory_());
+  std::set<std::vector<int64_t>> orders;
+  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+    std::vector<int64_t> rows;
+    std::set<uint16_t> strands;
+    for (const auto& [place, numbers] : All(*loader, epoch)) {
+      strands.insert(place.first);
+      rows.insert(rows.end(), numbers.begin(), numbers.end());
+    }
+    orders.insert(rows);
+    std::ranges::sort(rows);
+    ASSERT_EQ(rows.size(), kRows);
+    for (uint32_t i = 0; i < kRows; ++i) ASSERT_EQ(rows[i], i);
+    EXPECT_EQ(strands.size(), kStrands);
+  }
+  EXPECT_EQ(orders.size(), 3u);
+}
+
+TEST_F(SourceLoaderTest, AnyInstanceServesAnyPositionInAnyOrderWithAnyMemory) {
+  auto inventory = Inventory_();
+  const Windows windows = All(*Open(inventory), 1);
+  for (uint64_t bytes : {uint64_t{1}, uint64_t{64} << 20}) {
+    options_.budget = MakeWindowBudget(bytes);
+    auto other = Open(inventory);
+    std::vector<std::pair<std::pair<uint16_t, Position>, std::vector<int64_t>>> shuffled(windows.begin(), windows.end());
+    Random random(bytes);
+    for (size_t i = shuffled.size(); i > 1; --i) std::swap(shuffled[i - 1], shuffled[random.Below(i)]);
+    for (const auto& [place, numbers] : shuffled) {
+      if (random.Chance(0.5)) other->Prefetch(place.first, place.second);
+      auto window = other->Load(place.first, place.second, Deadline());
+      ASSERT_TRUE(window.ok()) << window.status().ToString();
+      EXPECT_EQ(Numbers(**window), numbers);
+    }
+  }
+}
+
+TEST_F(SourceLoaderTest, PositionsThatAreNotThereAreErrors) {
+  auto loader = Open(Inventory_());
+  EXPECT_EQ(loader->Load(0, {.group = loader->Groups(0, 0)}, Deadline()).code(), Code::kInvalidArgument);
+  EXPECT_EQ(loader->Load(0, {.piece = 1000}, Deadline()).code(), Code::kInvalidArgument);
+}
+
+TEST_F(SourceLoaderTest, ManyLoadersShareOneBudget) {
+  auto inventory = Inventory_();
+  options_.budget = MakeWindowBudget(200 << 10);
+  std::vector<std::unique_ptr<SourceLoader>> loaders;
+  for (int i = 0; i < 60; ++i) {
+    spec_.name = Cat("source-", i);
+    loaders.push_back(Open(inventory));
+  }
+  for (uint32_t piece = 0; piece < 2; ++piece) {
+    for (auto& loader : loaders) {
+      for (uint16_t strand = 0; strand < kStrands; ++strand) {
+        ASSERT_TRUE(loader->Load(strand, {.piece = piece}, Deadline()).ok());
+        EXPECT_LE(options_.budget->bytes(), uint64_t{400} << 10);
+        EXPECT_LE(options_.budget->cursors(), 64u);
+      }
+    }
+  }
+  loaders.clear();
+  EXPECT_EQ(options_.budget->bytes(), 0u);
+}
+
+TEST_F(SourceLoaderTest, RowsThatATransformCallsBadEndItOrAreLeftOut) {
+  auto inventory = Inventory_();
+  const RowTransform transform = [](const std::shared_ptr<arrow::RecordBatch>& batch, uint64_t, std::vector<BadRow>& bad) {
+    const auto& rows = static_cast<const arrow::Int64Array&>(*batch->GetColumnByName("__row"));
+    for (int64_t i = 0; i < batch->num_rows(); ++i) {
+      if (rows.Value(i) == 123) bad.push_back({i, "it is unlucky"});
+    }
+    return Result<std::shared_ptr<arrow::RecordBatch>>(batch);
+  };
+  options_.bad_samples.skip = true;
+  std::set<int64_t> seen;
+  for (const auto& [place, numbers] : All(*Open(inventory, transform), 0)) seen.insert(numbers.begin(), numbers.end());
+  EXPECT_EQ(seen.size(), kRows - 1);
+  EXPECT_FALSE(seen.contains(123));
+
+  options_.bad_samples.skip = false;
+  auto strict = Open(inventory, transform);
+  std::string message;
+  for (uint16_t strand = 0; strand < kStrands; ++strand) {
+    for (Position at; at.group < strict->Groups(strand, 0); ++at.group) {
+      for (at.piece = 0;; ++at.piece) {
+        auto window = strict->Load(strand, at, Deadline());
+        if (!window.ok()) message = window.status().message();
+        if (!window.ok() || (*window)->last_of_group) break;
+      }
+    }
+  }
+  EXPECT_THAT(message, HasSubstr("row 123 of "));
+  EXPECT_THAT(message, HasSubstr("it is unlucky"));
+}
+
+TEST_F(SourceLoaderTest, AnInventoryIsTheSameAfterItWasStored) {
+  auto inventory = Inventory_();
+  const std::string bytes = inventory->Encode();
+  auto again = Inventory::Decode(bytes, "test");
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->Encode(), bytes);
+  EXPECT_EQ(again->files.size(), inventory->files.size());
+  EXPECT_EQ(again->granules.size(), inventory->granules.size());
+  EXPECT_EQ(again->granules.back().first, inventory->granules.back().first);
+  for (size_t i = 0; i < bytes.size(); i += 7) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x55);
+    EXPECT_EQ(Inventory::Decode(damaged, "test").code(), Code::kCorrupt) << i;
+    EXPECT_EQ(Inventory::Decode(std::string_view(bytes).substr(0, i), "test").code(), Code::kCorrupt) << i;
+  }
+}
+
+}  // namespace
+}  // namespace headrace
