@@ -276,33 +276,33 @@ WorkerFailure WorkerProcess::Hung(double timeout_seconds) {
 }
 
 Status WorkerProcess::Send(const nlohmann::json& request, const std::shared_ptr<arrow::RecordBatch>& batch) {
-  std::vector<Descriptor> memories;
+  // At most one for the text and one for the batch.
+  Descriptor text_memory, batch_memory;
+  std::array<int, 2> descriptors{};
+  size_t count = 0;
   std::string text = request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (text.size() > kMessageBytes) {
-    HR_ASSIGN_OR_RETURN(Descriptor memory, MemoryOf(text));
-    memories.push_back(std::move(memory));
+    HR_ASSIGN_OR_RETURN(text_memory, MemoryOf(text));
+    descriptors[count++] = text_memory.get();
     text = "+";
   }
   if (batch) {
-    HR_ASSIGN_OR_RETURN(Descriptor memory, MemoryOf(*batch));
-    memories.push_back(std::move(memory));
+    HR_ASSIGN_OR_RETURN(batch_memory, MemoryOf(*batch));
+    descriptors[count++] = batch_memory.get();
   }
   iovec piece{text.data(), text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(2 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(descriptors))> control{};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
-  if (!memories.empty()) {
+  if (count > 0) {
     message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(memories.size() * sizeof(int));
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(memories.size() * sizeof(int));
-    for (size_t i = 0; i < memories.size(); i++) {
-      int fd = memories[i].get();
-      std::memcpy(CMSG_DATA(header) + i * sizeof(int), &fd, sizeof(int));
-    }
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(header), descriptors.data(), count * sizeof(int));
   }
   while (sendmsg(socket_, &message, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
