@@ -174,8 +174,8 @@ def test_an_asynchronous_save_has_the_state_of_its_call(packed: PackedStream, tm
         next(steps)
         assert saving.result() == tmp_path / "c" / "checkpoint-1"
         assert checkpoints.steps() == [1]
-        assert loader.pins()["checkpoint-1"] == 1
-        loader.unpin("checkpoint-1")
+        assert loader.pins()[checkpoints.pin_name("checkpoint-1")] == 1
+        checkpoints.deleted("checkpoint-1")
     with Loader(packed.uri) as again:
         assert Checkpoints(again, tmp_path / "c").load({"model": model.state_dict(), "data": again}) == 1
         assert next(iter(again)).number == 1
@@ -190,7 +190,14 @@ def test_pins_follow_the_checkpoints_that_are_there(tmp_path: Path) -> None:
         for _ in loader:
             checkpoints.save({"model": model.state_dict(), "data": loader})
         assert checkpoints.steps() == [5, 6]
-        assert loader.pins() == {"checkpoint-5": 5, "checkpoint-6": 6}
+        assert loader.pins() == {checkpoints.pin_name("checkpoint-5"): 5, checkpoints.pin_name("checkpoint-6"): 6}
+        # Another job on the same stream has its own.
+        other = Checkpoints(loader, tmp_path / "other", keep_last=1)
+        other.save({"model": model.state_dict(), "data": loader})
+        assert len(loader.pins()) == 3
+        assert other.follow() == []
+        other.deleted("checkpoint-6")
+        assert len(loader.pins()) == 2
         # One that is not whole is none.
         (checkpoints.path(6) / ".metadata").unlink()
         assert checkpoints.newest() == 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -48,6 +49,7 @@ class Checkpoints:
         self.name = name
         self.keep_last = keep_last
         self._saving: Future[Path] | None = None
+        self._id: str | None = None
 
     # --- With torch.distributed.checkpoint -------------------------------------------------------------------------------
 
@@ -124,27 +126,35 @@ class Checkpoints:
 
     # --- Pins ------------------------------------------------------------------------------------------------------------
 
+    def pin_name(self, name: str) -> str:
+        """The pin of a checkpoint in this folder; other jobs on the same stream may have checkpoints of the same name."""
+        if self._id is None:
+            mark = self.folder / ".headrace-pins"
+            if not mark.exists():
+                self.folder.mkdir(parents=True, exist_ok=True)
+                mark.write_text(secrets.token_hex(4) + "\n")
+            self._id = mark.read_text().strip()
+        return f"{name}.{self._id}"
+
     def written(self, name: str, step: int) -> None:
         """A checkpoint of this name that goes on at `step` is durable now: holds the stream for it."""
         if _speaks():
-            self.loader.pin(name, step)
+            self.loader.pin(self.pin_name(name), step)
 
     def deleted(self, name: str) -> None:
         """A checkpoint of this name is gone: lets go of the stream."""
         if _speaks():
-            self.loader.unpin(name)
+            self.loader.unpin(self.pin_name(name))
 
     def follow(self) -> list[str]:
-        """Lets go of every pin of this name whose checkpoint is no longer in the folder, whoever deleted it."""
+        """Lets go of the stream for every checkpoint that is no longer in the folder, whoever deleted it; their names."""
         if not _speaks():
             return []
-        gone = [
-            name
-            for name in self.loader.pins()
-            if re.fullmatch(re.escape(self.name) + r"\d+", name) and not (self.folder / name).exists()
-        ]
+        mark = self.pin_name("")
+        ours = [pin.removesuffix(mark) for pin in self.loader.pins() if pin.endswith(mark)]
+        gone = [name for name in ours if not (self.folder / name).exists()]
         for name in gone:
-            self.loader.unpin(name)
+            self.deleted(name)
         return gone
 
     def _check(self, state: Mapping[str, Any]) -> int:
