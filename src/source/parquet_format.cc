@@ -24,6 +24,19 @@ constexpr size_t kFootersKept = 64;
 // Row groups up to here are decoded once and kept for their other granules; above, each granule decodes what lies before it.
 constexpr uint64_t kSharedBytes = 64 << 20;
 
+// What its rows take in memory, about: dictionaries and runs make files much smaller than what comes out of them.
+uint64_t DecodedBytes(const parquet::RowGroupMetaData& group) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < group.num_columns(); ++i) {
+    const auto column = group.ColumnChunk(i);
+    uint64_t width = 8;
+    if (column->type() == parquet::Type::INT32 || column->type() == parquet::Type::FLOAT) width = 4;
+    if (column->type() == parquet::Type::BOOLEAN) width = 1;
+    bytes += std::max<uint64_t>(column->total_uncompressed_size(), static_cast<uint64_t>(column->num_values()) * width);
+  }
+  return bytes;
+}
+
 struct OpenParquet {
   std::shared_ptr<LakeInput> input;
   std::unique_ptr<parquet::arrow::FileReader> reader;
@@ -134,7 +147,7 @@ class ParquetFormat final : public Format {
     FilePart all{.part = kAllParts};
     for (int i = 0; i < footer->num_row_groups(); ++i) {
       const auto group = footer->RowGroup(i);
-      const auto rows = static_cast<uint64_t>(group->num_rows()), bytes = static_cast<uint64_t>(group->total_byte_size());
+      const auto rows = static_cast<uint64_t>(group->num_rows()), bytes = DecodedBytes(*group);
       if (rows == 0) continue;
       all.count = all.rows += rows;
       all.bytes += bytes;
@@ -181,7 +194,7 @@ class ParquetFormat final : public Format {
     }
     if (groups.size() == 1 && plan.budget) {
       const auto group = footer->RowGroup(groups.front());
-      const auto bytes = static_cast<uint64_t>(group->total_byte_size());
+      const uint64_t bytes = DecodedBytes(*group);
       if (granule.count < static_cast<uint64_t>(group->num_rows()) && bytes <= kSharedBytes && plan.budget->CanShare(bytes)) {
         auto part = plan.budget->Share({plan.loader, granule.file, granule.part}, bytes);
         HR_RETURN_IF_ERROR(Decode(*part, open, *batches, what));

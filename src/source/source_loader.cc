@@ -304,10 +304,10 @@ class Loader final : public SourceLoader {
   }
 
   Status BadSample(const BadPlace& bad) const {
-    return Status(Code::kInvalidArgument,
-                  Cat("source ", inventory_->source, ": row ", bad.row, " of ", inventory_->files[bad.file].uri,
-                      " cannot be used: ", bad.why,
-                      ". Mend the file, or let the recipe leave such rows out: bad_samples: {skip: 1000}"));
+    return Status(
+        Code::kInvalidArgument,
+        Cat("source ", inventory_->source, ": row ", bad.row, " of ", inventory_->files[bad.file].uri,
+            " cannot be used: ", bad.why, ". Mend the file, or let the recipe leave such rows out: bad_samples: {skip: 1000}"));
   }
 
   Result<std::shared_ptr<Window>> Finish(Piece piece, uint64_t seed, const Deadline&) {
