@@ -138,6 +138,8 @@ HR_CRC32C_TARGET uint32_t WithInstructions(std::span<const std::byte> bytes, uin
   // Long streams where there is enough, because the processor fetches ahead only inside a stream: bytes that are in no cache go
   // through half as fast again. Short ones for the rest.
   state = StepThreeStreams<256 * 1024>(state, at, left);
+  state = StepThreeStreams<64 * 1024>(state, at, left);
+  state = StepThreeStreams<16 * 1024>(state, at, left);
   state = StepThreeStreams<4096>(state, at, left);
   state = StepThreeStreams<256>(state, at, left);
   state = StepThreeStreams<32>(state, at, left);
