@@ -244,6 +244,8 @@ Status ApplyEdit(Manifest& manifest, const TrimEdit& edit, const StreamInfo&, co
 }
 
 Status SealTail(Manifest& manifest, const SegmentRef& ref) {
+  // Were it to begin before that, a collector would be right to delete it.
+  if (ref.first_block != manifest.sealed_block()) return Refuse("the segment does not begin where the sealed index ends");
   auto end = std::ranges::lower_bound(manifest.tail, ref.end_block, {}, &Entry::block);
   std::vector<Entry> sealed(manifest.tail.begin(), end);
   if (sealed.empty() || SegmentOf(sealed, manifest.uuid, ref) != ref)

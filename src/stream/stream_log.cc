@@ -565,7 +565,8 @@ void StreamLog::Tend() {
   std::unique_lock lock(mutex_);
   while (true) {
     Instant now = clock().Now();
-    if (StatePtr state = std::exchange(to_seal_, nullptr); state && !closing_) {
+    if (std::exchange(seal_due_, false) && !closing_) {
+      StatePtr state = newest_;
       lock.unlock();
       Result<std::optional<Edit>> seal =
           PrepareSeal(state->manifest, /*urgent=*/false, Deadline::After(clock(), kChoreTime, stop_.get_token()));
@@ -711,7 +712,8 @@ Result<StreamLog::Turn> StreamLog::Attempt(const StatePtr& base, Proposal& propo
         bool writes = std::ranges::any_of(state->manifest.strands, [&](const Strand& row) { return row.owner == owner_; });
         if (proposal.combined > 0 && writes && !closing_ && !std::exchange(stewarding_, true))
           background_.Spawn([this] { Steward(); });
-        if (ReadyToSeal(state->manifest, /*urgent=*/false)) to_seal_ = state;
+        // A sealed stream's index is the collector's to finish: what is prepared after its last look would be left over.
+        seal_due_ = !state->manifest.finished && ReadyToSeal(state->manifest, /*urgent=*/false);
         StartTending();
       }
       changed_->NotifyAll();

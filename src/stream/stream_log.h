@@ -177,7 +177,7 @@ class StreamLog {
   std::unique_ptr<Signal> tend_;
   bool tending_ = false;
   bool closing_ = false;
-  StatePtr to_seal_;
+  bool seal_due_ = false;
   uint64_t hint_owed_ = 0;
   Instant next_hint_{};
   std::set<std::string> done_intents_;
