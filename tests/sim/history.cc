@@ -217,6 +217,7 @@ void History::Saw(const Manifest& manifest, const Bytes& encoded) {
 
 void History::Read(uint64_t step, uint32_t lane, const Bytes& cell) {
   auto [known, first] = reads_.try_emplace({step, lane}, cell.ToString());
+  if (first) Witness(Cat("read ", step, " ", lane));
   if (!first && known->second != cell.AsText()) Violate(Cat("step ", step, ", lane ", lane, " changed"));
 }
 

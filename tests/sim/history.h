@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "store/decorator.h"
 #include "store/memory_store.h"
 #include "stream/chunk.h"
@@ -31,8 +32,14 @@ class History final : public StoreDecorator {
   std::function<void(const Entry& entry, const Bytes& object)> on_chunk;
 
   // Told by the actors.
-  void Acknowledged(const ChunkName& name) { acknowledged_.push_back(name); }
-  void Refused(const ChunkName& name) { refused_.push_back(name); }
+  void Acknowledged(const ChunkName& name) {
+    acknowledged_.push_back(name);
+    Witness(name.Key());
+  }
+  void Refused(const ChunkName& name) {
+    refused_.push_back(name);
+    Witness(Cat("refused ", name.Key()));
+  }
   void Saw(const Manifest& manifest, const Bytes& encoded);
   void Read(uint64_t step, uint32_t lane, const Bytes& cell);
   void Decided(uint64_t decision) { decided_ = std::max(decided_, decision); }
@@ -40,6 +47,9 @@ class History final : public StoreDecorator {
 
   // When everything has come to rest.
   void CheckAtRest();
+
+  // A hash of what the actors have told, in whatever order.
+  uint64_t witnessed() const { return witnessed_; }
 
   const Manifest& newest() const { return manifests_.back(); }
   bool begun() const { return !manifests_.empty(); }
@@ -61,6 +71,7 @@ class History final : public StoreDecorator {
   void OnDeleteChunk(const ChunkName& name);
   bool Exists(const std::string& key) { return Load(key).has_value(); }
   std::optional<Bytes> Load(const std::string& key);
+  void Witness(const std::string& what) { witnessed_ ^= std::hash<std::string>()(what); }
 
   std::shared_ptr<MemoryStore> truth_;
   const StreamInfo& info_;
@@ -73,6 +84,7 @@ class History final : public StoreDecorator {
   std::vector<ChunkName> acknowledged_, refused_;
   std::map<std::pair<uint64_t, uint32_t>, std::string> reads_;
   uint64_t decided_ = 0;
+  uint64_t witnessed_ = 0;
   std::vector<std::string> violations_;
   size_t zombies_ = 0;
 };

@@ -11,33 +11,11 @@
 #include <vector>
 
 #include "base/text.h"
-#include "log/log.h"
+#include "sim/rule_names.h"
 #include "sim/world.h"
-#include "stream/rules.h"
 
 namespace headrace {
 namespace {
-
-struct NamedRule {
-  const char* name;
-  Rules broken;
-};
-
-#define LOG_RULE(rule) {#rule, Rules::Without(LogRule::rule)}
-#define STREAM_RULE(rule) {#rule, Rules::Without(StreamRule::rule)}
-const std::vector<NamedRule>& AllRules() {
-  static const std::vector<NamedRule> rules = {
-      LOG_RULE(kLookUpTheOutcome),      LOG_RULE(kCheckMarkerOnRead),   LOG_RULE(kCheckMarkerOnWrite),
-      LOG_RULE(kImmutableMarkers),      LOG_RULE(kMarkerBeforeDelete),  STREAM_RULE(kCheckUuid),
-      STREAM_RULE(kCheckEpoch),         STREAM_RULE(kCheckPrev),        STREAM_RULE(kCheckMixture),
-      STREAM_RULE(kStepsByBlock),       STREAM_RULE(kParkByDistance),   STREAM_RULE(kValidateAtRebase),
-      STREAM_RULE(kAcknowledgeByName),  STREAM_RULE(kStaleIsUndecided), STREAM_RULE(kResumeFromFooter),
-      STREAM_RULE(kNeverAdopt),         STREAM_RULE(kDoubleTimeout),    STREAM_RULE(kTrimAtRebase),
-      STREAM_RULE(kKeepLastBeforeTrim), STREAM_RULE(kSweepOnlyBehind),  STREAM_RULE(kSweepSegmentsBehind),
-      STREAM_RULE(kDeleteIntents),      STREAM_RULE(kReserve),          STREAM_RULE(kSealAfterEnds),
-  };
-  return rules;
-}
 
 bool RunOne(uint64_t seed, const Rules& rules, bool talk, const std::string& how) {
   Outcome outcome = World(seed, rules).Run();
@@ -104,11 +82,8 @@ int main(int argc, char** argv) {
     if (options.contains(name)) ParseNumber(options[name], value);
     return value;
   };
-  Rules rules;
   std::string broken = options["--break"];
-  for (const NamedRule& rule : AllRules()) {
-    if (broken == rule.name) rules = rule.broken;
-  }
+  Rules rules = RulesWithout(broken);
   if (options.contains("--mutations")) return RunMutations(number("--most", 400), broken);
   if (options.contains("--seed")) return RunOne(number("--seed", 0), rules, true, "-") ? 0 : 1;
   return RunSeeds(number("--from", 0), number("--seeds", 200));
