@@ -5,16 +5,20 @@ from __future__ import annotations
 import atexit
 import logging
 import re
+import secrets
 import weakref
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace import _core
 from headrace import mesh as _mesh
 from headrace.batch import Column, Layout
 from headrace.errors import Error, InvalidArgument, Unsupported
 from headrace.step import Step
+
+if TYPE_CHECKING:
+    from headrace.embedded import Producers
 
 _log = logging.getLogger("headrace")
 
@@ -28,6 +32,9 @@ class Loader:
 
     Args:
         uri: the stream: s3://bucket/prefix, file:///path, a plain path.
+        recipe: makes the stream: producers run beside the trainer as child processes of each machine's first rank, and end with
+            it. The stream is the recipe's, or `uri`.
+        producers: how many of them on each machine (1).
         dp: (rank, size) of data parallelism; or
         mesh: {"dp": (rank, size), "cp": …, "tp": …, "pp": …} or a torch DeviceMesh.
             Neither: RANK and WORLD_SIZE, as pure data parallelism.
@@ -44,6 +51,7 @@ class Loader:
 
     # For benchmarks: (seconds of latency, bytes a second per request), as a far store has them.
     _slow: tuple[float, float] | None = None
+    _producers: Producers | None = None
 
     def __init__(
         self,
@@ -64,12 +72,11 @@ class Loader:
         collect: bool | float = False,
         storage_options: dict[str, str] | None = None,
     ) -> None:
-        if recipe is not None or producers is not None:
-            raise Unsupported(
-                "hr.Loader(recipe=…) comes with version 0.3; start `headrace produce` beside it and give the stream's URI"
-            )
-        if uri is None:
-            raise InvalidArgument("which stream? Loader(uri)")
+        if recipe is None:
+            if uri is None:
+                raise InvalidArgument("which stream? Loader(uri), or Loader(recipe=…) to make one")
+            if producers is not None:
+                raise InvalidArgument("producers= are started for a recipe: Loader(recipe=…, producers=…)")
         if role not in ("train", "eval"):
             raise InvalidArgument(f"role= is train or eval, not {role!r}")
         if ack not in ("auto", "manual"):
@@ -89,13 +96,32 @@ class Loader:
         self._acked = 0
         self._keep: int | None = None
         options = {str(name): str(value) for name, value in (storage_options or {}).items()}
-        self._core = _core.Loader(str(uri), options, window_bytes, float(timeout), float(warn_after), self._slow)
+        how = (options, window_bytes, float(timeout), float(warn_after), self._slow)
+        if recipe is None:
+            self._core = _core.Loader(str(uri), *how)
+        else:
+            self._core = self._open_recipe(recipe, uri, 1 if producers is None else producers, how)
         self._info = self._core.info()
         self._columns = {name: Column(name, dtype, kind, index) for name, dtype, kind, index in self._info["columns"]}
         self._take_share()
         _open.add(self)
         if collect and self._mesh.is_first:
             self._core.collect(600.0 if collect is True else float(collect), 60.0)
+
+    def _open_recipe(self, recipe: Any, uri: str | None, count: int, how: tuple[Any, ...]) -> _core.Loader:  # noqa: ANN401
+        from headrace.embedded import Producers, open_when_there, starts_producers, stream_of
+
+        stream = str(uri) if uri is not None else stream_of(recipe)
+        self._producers = Producers(recipe, stream, count) if starts_producers(self._mesh.is_first) else None
+        try:
+            core = open_when_there(lambda: _core.Loader(stream, *how), how[2], self._producers)
+        except BaseException:
+            if self._producers is not None:
+                self._producers.stop()
+            raise
+        if self._producers is not None:
+            self._producers.serve(self)
+        return core
 
     def _take_share(self) -> None:
         lanes = self._info["lanes"]
@@ -159,7 +185,15 @@ class Loader:
         if not self._began:
             self._start = self._core.cursor
             self._began = True
-        core = self._core.next()
+            if self._mesh.is_first:
+                # Producers keep a lead over it.
+                self._core.report_position(secrets.token_hex(6), self._role, 2.0)
+        try:
+            core = self._core.next()
+        except Error:
+            if self._producers is not None and self._producers.failure is not None:
+                raise self._producers.failure from None
+            raise
         if core is None:
             raise StopIteration
         return Step(core, self._layout)
@@ -296,6 +330,8 @@ class Loader:
     def close(self) -> None:
         """Ends everything at once. What was handed out stays."""
         _open.discard(self)
+        if self._producers is not None:
+            self._producers.stop()
         self._core.close(2.0)
 
     @property
@@ -345,5 +381,7 @@ def _stem(name: str) -> str:
 @atexit.register
 def _close_all() -> None:
     for loader in list(_open):
+        if loader._producers is not None:
+            loader._producers.stop()
         loader._core.close(0.5)
     _open.clear()

@@ -10,6 +10,7 @@
 #include "bind.h"
 #include "load/background_collection.h"
 #include "load/loader.h"
+#include "load/position_report.h"
 #include "raise.h"
 #include "session.h"
 #include "step_view.h"
@@ -62,6 +63,7 @@ class PyLoader {
       static_cast<void>(new std::shared_ptr<Loader>(std::move(loader_)));
       static_cast<void>(new std::shared_ptr<StreamLog>(std::move(log_)));
       static_cast<void>(new std::shared_ptr<BackgroundCollection>(std::move(collection_)));
+      static_cast<void>(new std::shared_ptr<PositionReport>(std::move(report_)));
       return;
     }
     Close(1);
@@ -137,6 +139,13 @@ class PyLoader {
     return nb::bytes(object->bytes.data(), object->bytes.size());
   }
 
+  void Report(const std::string& id, const std::string& reader, double every_seconds) {
+    use();
+    if (!report_)
+      report_ = PositionReport::Start(log_, session_->executor(), {id, reader, SecondsOf(every_seconds)},
+                                      [loader = loader_] { return loader->cursor(); });
+  }
+
   void Collect(double every_seconds, double grace_seconds) {
     use();
     if (!collection_)
@@ -152,6 +161,7 @@ class PyLoader {
     nb::gil_scoped_release released;
     if (loader) loader->Close(SecondsOf(patience));
     if (collection_) collection_->Stop();
+    if (report_) report_->Stop();
     session_->Close();
   }
 
@@ -168,6 +178,7 @@ class PyLoader {
   std::shared_ptr<const std::optional<PackedColumns>> packed_;
   std::shared_ptr<BufferPool> pool_ = BufferPool::Make();
   std::shared_ptr<BackgroundCollection> collection_;
+  std::shared_ptr<PositionReport> report_;
   std::shared_ptr<Loader> loader_;
 };
 
@@ -222,6 +233,7 @@ void BindLoader(nb::module_& module) {
       .def("unpin", &PyLoader::Unpin, nb::arg("name"))
       .def("pins", &PyLoader::Pins)
       .def("read_object", &PyLoader::ReadObject, nb::arg("key"))
+      .def("report_position", &PyLoader::Report, nb::arg("id"), nb::arg("reader"), nb::arg("every"))
       .def("collect", &PyLoader::Collect, nb::arg("every"), nb::arg("grace"))
       .def("stats", Stats)
       .def_prop_ro("closed", &PyLoader::closed)

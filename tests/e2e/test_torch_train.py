@@ -78,16 +78,15 @@ def test_one_rank_reads_for_its_peers(packed: PackedStream, tmp_path: Path, form
 
 def test_an_error_of_the_one_who_reads_reaches_its_peers(tmp_path: Path) -> None:
     stream = write_packed(tmp_path / "stream", steps=4, lanes=2, sequences=1)
-    chunks = sorted((tmp_path / "stream" / "data").rglob("*"), key=lambda path: path.stat().st_mtime_ns)
-    chunks = [path for path in chunks if path.is_file()]
-    damaged = bytearray(chunks[2].read_bytes())
+    [victim] = (tmp_path / "stream" / "data").rglob("1-2-*")
+    damaged = bytearray(victim.read_bytes())
     for i in range(len(damaged) // 2, len(damaged) // 2 + 16):
         damaged[i] ^= 0xFF
-    chunks[2].write_bytes(damaged)
+    victim.write_bytes(damaged)
     answers = torch_ranks.run(torch_ranks.fails_for_all, 3, tmp_path / "job", stream.uri)
     assert [answer["seen"] for answer in answers] == [2, 2, 2]
     assert [answer["state"] for answer in answers] == [2, 2, 2]
-    assert all(chunks[2].name in answer["said"] for answer in answers)
+    assert all(victim.name in answer["said"] for answer in answers)
 
 
 def test_every_way_to_say_where_a_process_stands(packed: PackedStream, tmp_path: Path) -> None:

@@ -1,0 +1,211 @@
+"""One line and a folder is enough to train: producers run beside the loader, start again when they die, and end with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from calls import binary
+
+hr = pytest.importorskip("headrace")
+pytest.importorskip("headrace._core", reason="THE PACKAGE IS NOT BUILT: what needs it is left out")
+pytest.importorskip("headrace.produce", reason="THIS VERSION HAS NO PRODUCERS: what needs them is left out")
+from headrace import embedded  # noqa: E402
+
+DOCUMENTS = 600
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_BIN", str(binary()))
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """Documents whose first two tokens are their number, in JSON lines."""
+    (tmp_path / "lake").mkdir()
+    for part in range(3):
+        lines = []
+        for number in range(part, DOCUMENTS, 3):
+            tokens = [number // 200, number % 200, *([7] * (number % 23))]
+            lines.append(json.dumps({"tokens": tokens, "id": f"doc-{number}"}))
+        (tmp_path / "lake" / f"part-{part}.jsonl").write_text("\n".join(lines) + "\n")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "stream: out\nseed: 3\nlanes: 4\nstrands: 2\nstep: {sequences: 8}\nuntil: {epochs: 1}\ndrop_last: false\n"
+        "chunk: {lane_bytes: 1KB}\nshuffle: {window: 50}\npack: {length: 32, overflow: truncate}\nkeep: [id]\n"
+        'sources:\n  docs: {format: jsonl, files: "lake/*.jsonl"}\n'
+    )
+    return path
+
+
+def ids(steps: list) -> list[str]:
+    return [bytes(name).decode() for step in steps for name in step["id"] if len(name)]
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs; who has ended and was not asked for yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def eventually(what: Callable[[], bool], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_one_line_and_a_folder_is_enough(recipe: Path) -> None:
+    with hr.Loader(recipe=recipe, producers=2, timeout=60) as loader:
+        pids = loader._producers.pids
+        steps = list(loader)
+        assert sorted(ids(steps)) == sorted(f"doc-{number}" for number in range(DOCUMENTS))
+        assert [step.number for step in steps] == list(range(len(steps)))
+        assert loader.uri.endswith("/out")
+    assert not any(map(alive, pids))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace-producer")]
+
+    # It is all there: another job reads it, on another share, and from the middle.
+    with hr.Loader(recipe=recipe, dp=(1, 2)) as again:
+        again.load_state_dict({"version": 1, "stream": loader.uuid, "next_step": 3, "skipped": []})
+        assert next(iter(again)).number == 3
+
+
+def test_a_producer_that_dies_is_started_again(recipe: Path) -> None:
+    with hr.Loader(recipe=recipe, timeout=60, role="eval") as calm:
+        expected = [step["tokens"].tolist() for step in calm]
+    # So that there is somebody to kill: it waits for its reader.
+    recipe.write_text(recipe.read_text() + "lead: {steps: 12}\n")
+    with hr.Loader(str(recipe.parent / "second"), recipe=recipe, timeout=60) as loader:
+        steps = iter(loader)
+        seen = [next(steps)["tokens"].tolist()]
+        [first] = loader._producers.pids
+        os.kill(first, signal.SIGKILL)
+        assert eventually(lambda: loader._producers.pids not in ([], [first]))
+        seen += [step["tokens"].tolist() for step in steps]
+    assert seen == expected
+
+
+def test_one_that_was_told_to_end_is_started_again_too(recipe: Path) -> None:
+    text = recipe.read_text().replace("until: {epochs: 1}", "until: forever\nlead: {steps: 16}")
+    recipe.write_text(text.replace('"lake/*.jsonl"}', '"lake/*.jsonl", at_end: repeat}'))
+    with hr.Loader(recipe=recipe, timeout=60) as loader:
+        steps = iter(loader)
+        next(steps)
+        [first] = loader._producers.pids
+        os.kill(first, signal.SIGTERM)
+        assert eventually(lambda: loader._producers.pids not in ([], [first]))
+        for _ in range(20):
+            next(steps)
+
+
+def test_producers_end_with_a_trainer_that_is_killed(recipe: Path, tmp_path: Path) -> None:
+    text = recipe.read_text().replace("until: {epochs: 1}", "until: forever\nlead: {steps: 16}")
+    recipe.write_text(text.replace('"lake/*.jsonl"}', '"lake/*.jsonl", at_end: repeat}'))
+    program = (
+        "import sys, time, headrace as hr\n"
+        "loader = hr.Loader(recipe=sys.argv[1], producers=2, timeout=60)\n"
+        "next(iter(loader))\n"
+        "print(*loader._producers.pids, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(recipe)], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as trainer:
+        pids = [int(word) for word in trainer.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(map(alive, pids))
+        trainer.kill()
+    assert eventually(lambda: not any(map(alive, pids)), 10)
+
+
+def test_a_wrong_recipe_is_said_at_once(recipe: Path) -> None:
+    recipe.write_text(recipe.read_text().replace("strands: 2", "strandz: 2"))
+    with pytest.raises(hr.InvalidArgument, match="strandz"):
+        hr.Loader(recipe=recipe)
+    with pytest.raises(hr.InvalidArgument, match="Loader"):
+        hr.Loader(str(recipe.parent / "out"), producers=2)
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A command that fails in its own words whenever it is to produce."""
+    command = tmp_path / "headrace"
+    command.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n"
+        f"if '--print-stream' in sys.argv: os.execv({str(binary())!r}, [{str(binary())!r}, *sys.argv[1:]])\n"
+        f"open({str(tmp_path / 'starts')!r}, 'a').write('.')\n"
+        "print(json.dumps({'error': {'code': 'Unavailable', 'message': 'the lake is on fire'}}))\nsys.exit(1)\n"
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("HEADRACE_BIN", str(command))
+    monkeypatch.setattr(embedded, "_FIRST_PAUSE_SECONDS", 0.02)
+    return tmp_path / "starts"
+
+
+def test_who_fails_again_and_again_is_given_up_with_its_words(recipe: Path, broken: Path) -> None:
+    with pytest.raises(hr.Unavailable, match=r"the lake is on fire \(tried 5 times\)"):
+        hr.Loader(recipe=recipe, timeout=60)
+    assert broken.read_text() == "....."
+
+
+def test_steps_that_are_there_come_before_the_failure(recipe: Path, broken: Path, tmp_path: Path) -> None:
+    with hr.Writer(str(tmp_path / "out"), lanes=4, columns={"x": "int64"}, probe=False) as writer:
+        for number in range(3):
+            writer.append({"x": [number] * 4})
+    seen = []
+    began = time.monotonic()
+    with hr.Loader(recipe=recipe, timeout=60) as loader, pytest.raises(hr.Unavailable, match="on fire"):
+        seen.extend(step.number for step in loader)
+    assert seen == [0, 1, 2]
+    assert time.monotonic() - began < 30, "it does not wait for what nobody makes"
+
+
+def test_other_ranks_wait_for_the_stream(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    opened: list = []
+
+    def second() -> None:
+        with hr.Loader(recipe=recipe, dp=(1, 2), timeout=60) as loader:
+            opened.append((loader._producers, [step.number for step in loader]))
+
+    waiting = threading.Thread(target=second)
+    waiting.start()
+    time.sleep(0.5)
+    assert not opened
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with hr.Loader(recipe=recipe, dp=(0, 2), timeout=60) as first:
+        mine = [step.number for step in first]
+        waiting.join(60)
+    assert opened == [(None, mine)]
+
+
+def test_producers_are_told_where_the_job_is(recipe: Path) -> None:
+    """Flow control: the first rank writes its position beside the stream, and takes it away when it ends."""
+    status = recipe.parent / "out" / "status"
+    with hr.Loader(recipe=recipe, timeout=60) as loader:
+        steps = iter(loader)
+        for _ in range(3):
+            next(steps)
+        assert eventually(lambda: any(status.glob("loader-*")))
+        [file] = status.glob("loader-*")
+        assert eventually(lambda: json.loads(file.read_text())["next_step"] >= 3)
+        said = json.loads(file.read_text())
+        assert (said["role"], said["reader"], "loader-" + said["id"]) == ("loader", "train", file.name)
+        assert said["counter"] >= 1
+    assert not list(status.glob("loader-*"))
