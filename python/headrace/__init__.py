@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from headrace.batch import BytesColumn, Ragged
     from headrace.loader import Loader
     from headrace.mesh import Mesh
+    from headrace.produce import plan, produce
+    from headrace.recipe import Recipe
     from headrace.step import Lane, MicroBatch, Step
     from headrace.writer import PerLane, Writer
 
@@ -40,6 +42,7 @@ __all__ = [
     "OutcomeUnknown",
     "PerLane",
     "Ragged",
+    "Recipe",
     "Stalled",
     "Step",
     "Trimmed",
@@ -47,6 +50,8 @@ __all__ = [
     "Unsupported",
     "Writer",
     "__version__",
+    "plan",
+    "produce",
 ]
 
 __version__: str
@@ -60,11 +65,12 @@ _FROM = {
     "MicroBatch": "step",
     "PerLane": "writer",
     "Ragged": "batch",
+    "Recipe": "recipe",
     "Step": "step",
     "Writer": "writer",
+    "plan": "produce",
+    "produce": "produce",
 }
-# Names that are promised, and the version that will have them.
-_LATER = {"Recipe": "0.3", "produce": "0.3"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
@@ -79,6 +85,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
         globals()[name] = version("headrace")
         return globals()[name]
-    if name in _LATER:
-        raise Unsupported(f"headrace.{name} comes with version {_LATER[name]}; this is {__getattr__('__version__')}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

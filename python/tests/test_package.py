@@ -38,12 +38,6 @@ def test_a_stalled_loader_keeps_its_message() -> None:
     assert str(headrace.Stalled("producer 3 is late")) == "producer 3 is late"
 
 
-@pytest.mark.parametrize("name", ["Recipe", "produce"])
-def test_what_comes_later_says_with_which_version(name: str) -> None:
-    with pytest.raises(headrace.Unsupported, match=rf"headrace\.{name} comes with version 0\.3"):
-        getattr(headrace, name)
-
-
 def test_a_wrong_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Lodaer'"):
         headrace.Lodaer  # noqa: B018

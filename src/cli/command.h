@@ -20,6 +20,7 @@ enum ExitStatus : int {
   kDone = 0,
   kFailed = 1,      // the answer is no, or it failed
   kWrongWords = 2,  // the command line could not be understood
+  kStopped = 4,  // stopped by a signal, which is how it ends: the shell is told 0
   kInterrupted = 3,  // stopped by a signal, and the answer says how far it came; the shell is told 128 + signal
 };
 

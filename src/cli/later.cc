@@ -6,8 +6,7 @@ namespace headrace::cli {
 namespace {
 
 constexpr LaterCommand kLater[] = {
-    {"produce", "0.3"}, {"plan", "0.3"}, {"lineage", "0.3"}, {"mix", "0.3"}, {"blame", ""},
-    {"node", ""},       {"top", ""},     {"dashboard", ""},  {"copy", ""},
+    {"blame", ""}, {"node", ""}, {"top", ""}, {"dashboard", ""}, {"copy", ""},
 };
 
 }  // namespace

@@ -253,6 +253,15 @@ std::string Planner::State() const {
       .dump();
 }
 
+std::vector<SampleRef> Planner::Carried() const {
+  std::vector<SampleRef> refs;
+  for (const Drawn& drawn : parts_->buffer) {
+    refs.push_back(drawn.sample.ref);
+    for (const Member& member : drawn.rest) refs.push_back(member.sample.ref);
+  }
+  return refs;
+}
+
 Status Planner::Restore(const std::string& state) {
   Parts& parts = *parts_;
   const nlohmann::json json = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);

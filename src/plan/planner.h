@@ -34,6 +34,7 @@ struct Sequence {
   uint32_t length = 0;
   double cost = 0;
   uint32_t bond = 0;  // sequences of a step with the same number, other than 0, hold one group of samples and share a lane
+  uint32_t tag = 0;  // the caller's own
 };
 
 // What a sequence costs, instead of what the recipe says: for a callable that is run elsewhere.
@@ -62,6 +63,8 @@ class Planner {
   Status Restore(const std::string& state);
   // After a step: some hundreds of references at most, as JSON.
   std::string State() const;
+  // The samples that were drawn and are not placed to their end.
+  std::vector<SampleRef> Carried() const;
   // Sources may be added to a living stream; `at_end` is the recipe's where it is not given.
   void SetSources(std::vector<std::string> sources, std::vector<AtEnd> at_end = {});
 

@@ -422,7 +422,7 @@ class Loader final : public SourceLoader {
       if (row.row < 0 || row.row >= rows.num_rows())
         return Status(Code::kInternal, Cat(what, ": a transform called a row bad that it was not given"));
       const BadPlace place{static_cast<uint32_t>(Files(rows).Value(row.row)), Rows(rows).Value(row.row), row.why};
-      if (!options_.bad_samples.skip) return BadSample(place);
+      if (!options_.bad_samples.skip && !row.skip) return BadSample(place);
       places.emplace(place.file, place.row);
     }
     std::vector<bool> keep(made->num_rows());

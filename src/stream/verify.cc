@@ -19,6 +19,7 @@ class Verifier {
   Result<VerifyReport> Run(const std::function<void(uint64_t, uint64_t)>& progress) {
     HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_.RefreshFully(deadline_));
     const Manifest& manifest = state->manifest;
+    sealed_ = manifest.finished;
     uint64_t steps = manifest.frontier_step - manifest.trim_step;
     Status segments = log_.index().ForEachSegment(manifest, deadline_, [&](const SegmentRef& ref) {
       ++report_.segments;
@@ -79,13 +80,26 @@ class Verifier {
     if (Crc32c(footer.span().first(footer.size() - 4)) != header.footer_crc)
       return Status(Code::kCorrupt, "its footer is another chunk's");
     auto [link, first] = links_.try_emplace(entry.name.strand, header.edit.prev);
-    if (!first && link->second != header.edit.prev)
+    const Link before = first ? Manifest::FirstLink(info_, entry.name.strand) : link->second;
+    const bool after_end = sealed_ && AfterEnd(entry, before, header.edit.prev);
+    if (!first && link->second != header.edit.prev && !after_end)
       return Status(Code::kCorrupt, Cat("it does not continue the chain of strand ", entry.name.strand));
-    if (first && entry.name.seq == 0 && header.edit.prev != Manifest::FirstLink(info_, entry.name.strand)) {
+    if (first && entry.name.seq == 0 && header.edit.prev != before && !after_end) {
       return Status(Code::kCorrupt, Cat("the chain of strand ", entry.name.strand, " does not begin with it"));
     }
     link->second = NextLink(header.edit);
+    next_block_[entry.name.strand] = entry.block + info_.strands;
     return {};
+  }
+
+  // The chunk that seals a stream follows the END of its strand, which no object holds: only its epoch is not known.
+  bool AfterEnd(const Entry& entry, const Link& before, const Link& prev) const {
+    auto block = next_block_.find(entry.name.strand);
+    EndEdit end{info_.uuid, entry.name.strand, 0, before, block == next_block_.end() ? entry.name.strand : block->second};
+    for (end.epoch = entry.name.epoch; end.epoch > 0; --end.epoch) {
+      if (NextLink(end) == prev) return true;
+    }
+    return false;
   }
 
   // The chain ends where the manifest says. Of a strand that ended, the last link is its END's, which no object holds.
@@ -102,6 +116,8 @@ class Verifier {
   const Deadline& deadline_;
   VerifyReport report_;
   std::map<uint16_t, Link> links_;
+  std::map<uint16_t, uint64_t> next_block_;
+  bool sealed_ = false;
 };
 
 }  // namespace

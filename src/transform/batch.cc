@@ -17,7 +17,7 @@ namespace {
 Result<BatchPointer> Take(const BatchPointer& batch, const std::shared_ptr<arrow::Array>& rows) {
   // Without this there is no kernel to be found where arrow_compute is a library of its own.
   static const arrow::Status kernels = arrow::compute::Initialize();
-  HR_RETURN_IF_ERROR(FromArrow(kernels, "start Arrow's compute kernels"));
+  HR_RETURN_IF_ERROR(CannotDo(kernels, "start Arrow's compute kernels"));
   HR_ASSIGN_OR_RETURN_ARROW(arrow::Datum taken, arrow::compute::Take(batch, rows, arrow::compute::TakeOptions::NoBoundsCheck()),
                             "take rows of a batch");
   return taken.record_batch();
@@ -35,7 +35,7 @@ const arrow::Int64Array* RowsOf(const arrow::RecordBatch& batch) {
 
 }  // namespace
 
-Status FromArrow(const arrow::Status& status, std::string_view doing) {
+Status CannotDo(const arrow::Status& status, std::string_view doing) {
   if (status.ok()) return Status::Ok();
   Code code = status.IsOutOfMemory() ? Code::kFull : status.IsIOError() ? Code::kUnavailable : Code::kInvalidArgument;
   return Status(code, Cat("cannot ", doing, ": ", status.message()));

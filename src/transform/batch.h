@@ -20,14 +20,14 @@ inline constexpr std::string_view kRowColumn = "__row";
 
 using BatchPointer = std::shared_ptr<arrow::RecordBatch>;
 
-Status FromArrow(const arrow::Status& status, std::string_view doing);
+Status CannotDo(const arrow::Status& status, std::string_view doing);
 
 // `target` gets the value of an arrow::Result; or the function is left with "cannot <doing>: …".
 #define HR_ASSIGN_OR_RETURN_ARROW(target, expression, doing) \
   HR_ASSIGN_OR_RETURN_ARROW_INNER(HR_CONCAT(hr_arrow_, __LINE__), target, expression, doing)
 #define HR_ASSIGN_OR_RETURN_ARROW_INNER(result, target, expression, doing) \
   auto result = (expression);                                              \
-  if (!result.ok()) return ::headrace::FromArrow(result.status(), doing);  \
+  if (!result.ok()) return ::headrace::CannotDo(result.status(), doing);  \
   target = std::move(result).ValueUnsafe()
 
 // "a, b and __row": for messages.

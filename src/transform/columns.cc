@@ -137,7 +137,7 @@ std::unique_ptr<Transform> MakeRename(std::map<std::string, std::string> names) 
 }
 
 Result<std::unique_ptr<Transform>> MakeCast(const std::map<std::string, std::string>& types) {
-  HR_RETURN_IF_ERROR(FromArrow(arrow::compute::Initialize(), "start Arrow's compute kernels"));
+  HR_RETURN_IF_ERROR(CannotDo(arrow::compute::Initialize(), "start Arrow's compute kernels"));
   std::map<std::string, std::shared_ptr<arrow::DataType>> named;
   for (const auto& [column, name] : types) {
     auto type = TypeNamed(name);

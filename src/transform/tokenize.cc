@@ -100,7 +100,7 @@ std::string BelowFolder(const std::string& folder, const std::string& path) {
 
 Result<std::unique_ptr<TokenTransform>> MakeTokenize(const TransformSpec& spec, const std::string& folder, bool keep_from,
                                                      const TransformOptions& options) {
-  HR_RETURN_IF_ERROR(FromArrow(arrow::compute::Initialize(), "start Arrow's compute kernels"));
+  HR_RETURN_IF_ERROR(CannotDo(arrow::compute::Initialize(), "start Arrow's compute kernels"));
   HR_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(BelowFolder(folder, spec.tokenizer), {.python = options.python,
                                                                                             .threads = options.threads,
                                                                                             .native = options.native_tokenizer}));

@@ -101,7 +101,7 @@ class WorkerTokenizer final : public Tokenizer {
                                                    std::vector<BadRow>& bad) override {
     // Binary, not text: a row that is not UTF-8 must get there to be found.
     arrow::LargeBinaryBuilder builder;
-    for (auto text : texts) HR_RETURN_IF_ERROR(FromArrow(builder.Append(text), "send texts to a worker process"));
+    for (auto text : texts) HR_RETURN_IF_ERROR(CannotDo(builder.Append(text), "send texts to a worker process"));
     HR_ASSIGN_OR_RETURN_ARROW(auto column, builder.Finish(), "send texts to a worker process");
     auto batch = arrow::RecordBatch::Make(arrow::schema({arrow::field("text", column->type())}), column->length(), {column});
     HR_ASSIGN_OR_RETURN(WorkerAnswer answer, Ask({{"op", "apply"}, {"first", first}, {"last", last}}, batch));

@@ -109,9 +109,9 @@ Result<Descriptor> MemoryOf(const arrow::RecordBatch& batch) {
   // The stream owns the copy from here on. By write, not through a mapping: no memory is an error then, not a SIGBUS.
   HR_ASSIGN_OR_RETURN_ARROW(auto sink, arrow::io::FileOutputStream::Open(copy), kDoing);
   HR_ASSIGN_OR_RETURN_ARROW(auto writer, arrow::ipc::MakeStreamWriter(sink, batch.schema()), kDoing);
-  HR_RETURN_IF_ERROR(FromArrow(writer->WriteRecordBatch(batch), kDoing));
-  HR_RETURN_IF_ERROR(FromArrow(writer->Close(), kDoing));
-  HR_RETURN_IF_ERROR(FromArrow(sink->Close(), kDoing));
+  HR_RETURN_IF_ERROR(CannotDo(writer->WriteRecordBatch(batch), kDoing));
+  HR_RETURN_IF_ERROR(CannotDo(writer->Close(), kDoing));
+  HR_RETURN_IF_ERROR(CannotDo(sink->Close(), kDoing));
   return memory;
 }
 
@@ -140,9 +140,9 @@ Result<std::shared_ptr<arrow::RecordBatch>> BatchIn(int fd) {
   HR_ASSIGN_OR_RETURN_ARROW(auto reader,
                             arrow::ipc::RecordBatchStreamReader::Open(std::make_shared<arrow::io::BufferReader>(buffer)), kDoing);
   std::shared_ptr<arrow::RecordBatch> batch;
-  HR_RETURN_IF_ERROR(FromArrow(reader->ReadNext(&batch), kDoing));
+  HR_RETURN_IF_ERROR(CannotDo(reader->ReadNext(&batch), kDoing));
   if (!batch) return Status(Code::kInternal, "a worker process answered with an empty stream");
-  HR_RETURN_IF_ERROR(FromArrow(batch->Validate(), kDoing));
+  HR_RETURN_IF_ERROR(CannotDo(batch->Validate(), kDoing));
   return batch;
 }
 

@@ -1,0 +1,105 @@
+"""Producers from Python: processes of the command `headrace`, so that a trainer's interpreter is never in their way."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace import errors
+from headrace.recipe import Recipe, RecipeFile
+
+AnyRecipe = str | Path | Recipe | RecipeFile
+
+
+def command() -> str:
+    """The program `headrace` that belongs to this package."""
+    named = os.environ.get("HEADRACE_BIN")
+    if named:
+        return named
+    beside = Path(sys.executable).parent / "headrace"
+    if beside.exists():
+        return str(beside)
+    found = shutil.which("headrace")
+    if found is None:
+        raise errors.NotFound(
+            "the command `headrace` is not beside this Python and not on PATH: `pip install headrace` brings both"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def recipe_words(recipe: AnyRecipe) -> Iterator[list[str]]:
+    """The words that name a recipe on a command line, for as long as the command runs."""
+    if isinstance(recipe, RecipeFile):
+        recipe = recipe.path
+    if isinstance(recipe, (str, Path)):
+        yield [str(recipe)]
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", prefix="headrace-recipe-") as file:
+        file.write(recipe.to_yaml())
+        file.flush()
+        yield [file.name, "--folder", recipe.folder]
+
+
+def failure(said: str, log: str) -> errors.Error:
+    """The exception for what a command answered."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        error = json.loads(said)["error"]
+        return getattr(errors, error["code"], errors.Error)(error["message"])
+    return errors.Error(log.strip() or "headrace failed and said nothing")
+
+
+def _run(words: list[str]) -> dict[str, Any]:
+    process = subprocess.Popen([command(), *words, "--json"], stdout=subprocess.PIPE, text=True)
+    try:
+        said, _ = process.communicate()
+    except BaseException:
+        process.terminate()  # it finishes or drops what it has begun, and ends
+        process.wait()
+        raise
+    if process.returncode != 0:
+        raise failure(said, "")
+    return json.loads(said)
+
+
+def produce(
+    recipe: AnyRecipe,
+    *,
+    stream: str | None = None,
+    producers: int = 1,
+    steps: int | None = None,
+    memory: str | None = None,
+    split: str = "train",
+    owner: str | None = None,
+) -> dict[str, Any]:
+    """Runs producers until the recipe ends or `steps` are visible, and blocks until then.
+
+    The answer has the stream's URI, its steps, whether it is sealed, and what was made of each source.
+    """
+    words = ["--producers", str(producers), "--split", split]
+    for name, value in (("--stream", stream), ("--steps", steps), ("--memory", memory), ("--owner", owner)):
+        if value is not None:
+            words += [name, str(value)]
+    with recipe_words(recipe) as named:
+        return _run(["produce", *named, *words])
+
+
+def plan(recipe: AnyRecipe, *, steps: int = 64, step_time: str | None = None) -> dict[str, Any]:
+    """What a recipe would do, before anything is written (`headrace plan`)."""
+    words = ["--steps", str(steps)] + (["--step-time", step_time] if step_time is not None else [])
+    with recipe_words(recipe) as named:
+        return _run(["plan", *named, *words])
+
+
+def stream_of(recipe: AnyRecipe) -> str:
+    """The URI of the stream that a recipe fills."""
+    with recipe_words(recipe) as named:
+        return _run(["produce", *named, "--print-stream"])["stream"]

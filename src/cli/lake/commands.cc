@@ -1,0 +1,40 @@
+#include "cli/lake/commands.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/hash.h"
+
+namespace headrace::cli {
+
+std::string PythonForWorkers() {
+  if (const char* named = std::getenv("HEADRACE_PYTHON"); named != nullptr && *named != '\0') return named;
+  std::error_code error;
+  const std::filesystem::path beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "python3";
+  if (!error && access(beside.c_str(), X_OK) == 0) return beside.string();
+  return "python3";
+}
+
+Result<Recipe> ReadRecipe(const std::string& path, const Console& console, const std::string& folder) {
+  HR_ASSIGN_OR_RETURN(Recipe recipe, Recipe::FromFile(path));
+  if (!folder.empty()) {
+    HR_ASSIGN_OR_RETURN(recipe, Recipe::FromYaml(recipe.text, recipe.name, folder));
+  }
+  if (!console.json()) {
+    for (const std::string& note : recipe.notes) fmt::print(stderr, "note: {}\n", note);
+  }
+  return recipe;
+}
+
+std::string StreamOf(const Recipe& recipe, const std::string& named) {
+  if (!named.empty()) return named;
+  const std::string stream = recipe.stream.empty() ? ".headrace/" + Sha256Hex(recipe.text).substr(0, 16) : recipe.stream;
+  // Relative to the recipe, as its files are.
+  const bool plain = stream.find("://") == std::string::npos && !stream.starts_with("/");
+  return plain ? (std::filesystem::path(recipe.folder) / stream).lexically_normal().string() : stream;
+}
+
+}  // namespace headrace::cli

@@ -1,0 +1,255 @@
+// `headrace produce RECIPE`: runs producers until the recipe ends.
+
+#include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/size.h"
+#include "cli/lake/commands.h"
+#include "cli/progress.h"
+#include "cli/stream_for_command.h"
+#include "cli/table.h"
+#include "produce/producer.h"
+#include "store/probe.h"
+
+namespace headrace::cli {
+namespace {
+
+class ProduceCommand final : public Command {
+ public:
+  std::string name() const override { return "produce"; }
+  std::string summary() const override { return "turn a lake into a stream, as a recipe says"; }
+
+  void Declare(CLI::App& app) override {
+    app.add_option("RECIPE", recipe_, "the recipe, a YAML file")->required()->type_name("FILE");
+    app.add_option("--folder", folder_, "what relative paths in the recipe start from (its own folder)")->type_name("DIR");
+    app.add_option("--stream", stream_, "the stream to fill, instead of the recipe's")->type_name("URI");
+    app.add_option("--producers", producers_, "how many processes to run on this machine (1)")
+        ->type_name("N")
+        ->check(CLI::Range(1u, 256u));
+    app.add_option("--steps", steps_, "stop when so many steps are visible")->type_name("N");
+    app.add_option("--owner", owner_, "a name for this producer, for people (host and process)")->type_name("NAME");
+    app.add_option("--threads", threads_, "blocks in the making at once (as many as there are cores)")
+        ->type_name("N")
+        ->check(CLI::Range(1u, 1024u));
+    app.add_option("--strands", capacity_, "take so many strands at the most (all)")->type_name("N")->check(CLI::Range(1u, 256u));
+    AddSize(app, "--memory", memory_, "for everything that is read ahead or in the making (2GB)");
+    AddDuration(app, "--drain", options_.drain, "how long a block that was begun may go on after SIGINT or SIGTERM (20s)");
+    AddDuration(app, "--take-over-after", options_.take_over_after,
+                "take strands of a producer that gave no sign for so long (10s)");
+    app.add_option("--split", split_, "train, or holdout: what the recipe's `holdout` keeps back")
+        ->check(CLI::IsMember({"train", "holdout"}))
+        ->type_name("SPLIT");
+    app.add_flag("--no-probe", no_probe_, "do not try whether the store is safe to commit to");
+    app.add_flag("--print-stream", print_stream_, "say which stream the recipe fills, and do nothing");
+    app.footer(
+        "Start it on as many machines as you like: they share the strands, and the stream is the same whatever happens to them. Ctrl-C at\n"
+        "any moment, and start again: it goes on where it was.\n"
+        "\n"
+        "  headrace produce recipe.yaml\n"
+        "  headrace produce recipe.yaml --stream s3://bucket/runs/a --memory 8GB\n"
+        "  headrace produce recipe.yaml --split holdout --stream s3://bucket/runs/a-eval");
+  }
+
+  Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
+    HR_ASSIGN_OR_RETURN(Recipe recipe, ReadRecipe(recipe_, console, folder_));
+    if (split_ == "holdout") {
+      if (recipe.holdout_fraction <= 0)
+        return Status(Code::kInvalidArgument,
+                      fmt::format("{} has no `holdout`, so there is nothing that is kept back", recipe.name));
+      if (stream_.empty())
+        return Status(Code::kInvalidArgument, "--split holdout makes a stream of its own: name it by --stream");
+    }
+    const std::string uri = StreamOf(recipe, stream_);
+    if (print_stream_) {
+      if (console.json()) console.SayJson({{"stream", uri}});
+      console.Say(uri);
+      return kDone;
+    }
+    if (producers_ > 1) return RunMany(console, uri, stop);
+    Result<ExitStatus> done = RunOne(console, std::move(recipe), uri, stop);
+    if (done.code() == Code::kCancelled && stop.stop_requested()) return kStopped;  // before it had begun with anything
+    return done;
+  }
+
+ private:
+  Result<ExitStatus> RunOne(const Console& console, Recipe recipe, const std::string& uri, std::stop_token stop) {
+    Progress progress;
+    HR_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(uri));
+    if (opened.uri.scheme == StoreUri::Scheme::kS3) HR_RETURN_IF_ERROR(Reach(opened, stop));
+    LakeOptions lake_options;
+    lake_options.python = PythonForWorkers();
+    lake_options.memory = memory_ / 2;
+    lake_options.threads = threads_;
+    lake_options.holdout = split_ == "holdout";
+    lake_options.progress = [&](const std::string& what, uint64_t done, uint64_t of) {
+      progress.Show(fmt::format("{} ({} of {})", what, done, of),
+                    of == 0 ? -1 : static_cast<double>(done) / static_cast<double>(of));
+    };
+    const Deadline deadline = Deadline::OnlyStop(stop);
+    if (!no_probe_) {
+      lake_options.require_safe = [&] {
+        ProbeOptions probe;
+        probe.on_progress = [&](std::string_view title, int done, int of) {
+          progress.Show(title, static_cast<double>(done) / std::max(1, of));
+        };
+        return RequireSafe(*opened.once, probe, deadline, SharedExecutor(), Random::FromEntropy());
+      };
+    }
+    HR_ASSIGN_OR_RETURN(std::unique_ptr<LoadedRecipe> lake, LoadedRecipe::Make(std::move(recipe), lake_options));
+    HR_ASSIGN_OR_RETURN(std::unique_ptr<LakeStream> stream,
+                        LakeStream::Open(std::move(lake), ContextForCommand(opened), lake_options, deadline));
+    options_.owner = owner_;
+    options_.threads = threads_;
+    options_.memory = memory_ / 2;
+    options_.capacity = capacity_;
+    options_.steps = steps_;
+    Producer producer(*stream, options_);
+    const Instant began = RealClock().Now();
+    HR_ASSIGN_OR_RETURN(ProducerReport report,
+                        producer.Run(stop, [&](const ProducerReport& now) { ShowProgress(progress, now, began); }));
+    progress.Clear();
+    Answer(console, uri, report, RealClock().Now() - began);
+    return stop.stop_requested() ? kStopped : kDone;
+  }
+
+  void ShowProgress(Progress& progress, const ProducerReport& report, Instant began) const {
+    const double seconds = std::max(0.1, std::chrono::duration<double>(RealClock().Now() - began).count());
+    std::string text = fmt::format("step {}, {:.1f} steps/s, {}/s", report.frontier, static_cast<double>(report.steps) / seconds,
+                                   FormatSize(static_cast<double>(report.bytes) / seconds));
+    if (report.tokens > 0 && report.tokens_by_source.size() > 1 && report.tokens_by_source.size() <= 6) {
+      for (const auto& [source, tokens] : report.tokens_by_source)
+        text += fmt::format(", {} {:.1f}%", source, 100.0 * static_cast<double>(tokens) / static_cast<double>(report.tokens));
+    }
+    if (report.readers)
+      text += fmt::format(", {} steps ahead", report.frontier > report.reader_step ? report.frontier - report.reader_step : 0);
+    if (report.producers > 1) text += fmt::format(", {} of the strands, {} producers", report.strands, report.producers);
+    if (!report.waiting.empty()) text += fmt::format(", waiting for {}", report.waiting);
+    progress.Show(text, steps_ ? std::min(1.0, static_cast<double>(report.frontier) / static_cast<double>(*steps_)) : -1);
+  }
+
+  static void Answer(const Console& console, const std::string& uri, const ProducerReport& report, Duration took) {
+    const double seconds = std::chrono::duration<double>(took).count();
+    if (console.json()) {
+      console.SayJson({{"stream", uri},
+                       {"steps", report.frontier},
+                       {"sealed", report.sealed},
+                       {"made",
+                        {{"steps", report.steps},
+                         {"blocks", report.blocks},
+                         {"bytes", report.bytes},
+                         {"tokens", report.tokens},
+                         {"padding", report.padding}}},
+                       {"tokens", report.tokens_by_source},
+                       {"samples", report.samples_by_source},
+                       {"seconds", seconds}});
+    }
+    console.Say(fmt::format("{}: {} steps{}", uri, report.frontier, report.sealed ? ", sealed" : ""));
+    console.Say(fmt::format("this producer made {} steps, {} in {} ({}/s)", report.steps,
+                            FormatSize(static_cast<double>(report.bytes)), FormatDuration(took),
+                            FormatSize(static_cast<double>(report.bytes) / std::max(seconds, 1e-3))));
+    Table table;
+    for (const auto& [source, samples] : report.samples_by_source) {
+      const double tokens = static_cast<double>(report.tokens_by_source.at(source));
+      table.Add({"  " + source, fmt::format("{} samples", Grouped(static_cast<double>(samples))),
+                 fmt::format("{} tokens", Grouped(tokens)),
+                 report.tokens > 0 ? fmt::format("{:.2f} %", 100 * tokens / static_cast<double>(report.tokens)) : ""});
+    }
+    for (const std::string& line : table.Lines()) console.Say(line);
+  }
+
+  // Children that each do what this would; this one watches over them and shows how far the stream is.
+  Result<ExitStatus> RunMany(const Console& console, const std::string& uri, std::stop_token stop) {
+    const std::string self = "/proc/self/exe";
+    std::vector<pid_t> children;
+    for (uint32_t i = 0; i < producers_; ++i) {
+      std::vector<std::string> words = {"headrace",
+                                        "produce",
+                                        recipe_,
+                                        "--stream",
+                                        uri,
+                                        "--threads",
+                                        std::to_string(std::max(1u, threads_ / producers_)),
+                                        "--memory",
+                                        std::to_string(memory_ / producers_),
+                                        "--drain",
+                                        fmt::format("{}ms", options_.drain.count() / 1'000'000),
+                                        "--take-over-after",
+                                        fmt::format("{}ms", options_.take_over_after.count() / 1'000'000),
+                                        "--owner",
+                                        fmt::format("{}-{}", owner_.empty() ? fmt::format("p{}", getpid()) : owner_, i)};
+      if (!folder_.empty()) words.insert(words.end(), {"--folder", folder_});
+      if (steps_) words.insert(words.end(), {"--steps", std::to_string(*steps_)});
+      if (no_probe_) words.emplace_back("--no-probe");
+      if (split_ == "holdout") words.insert(words.end(), {"--split", "holdout"});
+      std::vector<char*> arguments;
+      for (std::string& word : words) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      const pid_t child = fork();
+      if (child == 0) {
+        setenv("HEADRACE_PROGRESS", "0", 1);
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execv(self.c_str(), arguments.data());
+        _exit(127);
+      }
+      if (child < 0) return Status(Code::kInternal, fmt::format("cannot start a producer: {}", std::strerror(errno)));
+      children.push_back(child);
+    }
+    Progress progress;
+    std::shared_ptr<StreamLog> log;
+    int failed = 0;
+    bool told = false;
+    while (!children.empty()) {
+      if (stop.stop_requested() && !told) {
+        for (pid_t child : children) kill(child, SIGTERM);
+        told = true;
+      }
+      std::erase_if(children, [&](pid_t child) {
+        int status = 0;
+        if (waitpid(child, &status, WNOHANG) != child) return false;
+        failed += WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+        return true;
+      });
+      if (log == nullptr) {
+        if (Result<OpenedStore> opened = OpenForCommand(uri); opened.ok()) {
+          if (auto found = StreamLog::Open(ContextForCommand(*opened), Deadline::After(RealClock(), std::chrono::seconds(2)));
+              found.ok())
+            log = *found;
+        }
+      } else if (auto state = log->Refresh(Deadline::After(RealClock(), std::chrono::seconds(2))); state.ok()) {
+        progress.Show(fmt::format("step {}, {} producers", (*state)->manifest.frontier_step, children.size()));
+      }
+      RealClock().SleepFor(std::chrono::milliseconds(300), told ? std::stop_token{} : stop);
+    }
+    progress.Clear();
+    const uint64_t steps = log == nullptr ? 0 : log->known()->manifest.frontier_step;
+    const bool sealed = log != nullptr && log->known()->manifest.finished;
+    if (console.json()) console.SayJson({{"stream", uri}, {"steps", steps}, {"sealed", sealed}, {"producers_failed", failed}});
+    console.Say(fmt::format("{}: {} steps{}", uri, steps, sealed ? ", sealed" : ""));
+    if (failed > 0)
+      return Status(Code::kInternal, fmt::format("{} of {} producers failed; what they said stands above", failed, producers_));
+    return stop.stop_requested() ? kStopped : kDone;
+  }
+
+  std::string recipe_, folder_, stream_, owner_;
+  std::string split_ = "train";
+  uint32_t producers_ = 1;
+  uint32_t threads_ = std::max(1u, std::thread::hardware_concurrency());
+  uint32_t capacity_ = UINT32_MAX;
+  uint64_t memory_ = uint64_t{2} << 30;
+  std::optional<uint64_t> steps_;
+  bool no_probe_ = false;
+  bool print_stream_ = false;
+  ProducerOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeProduceCommand() { return std::make_unique<ProduceCommand>(); }
+
+}  // namespace headrace::cli

@@ -1,0 +1,10 @@
+// What every program of ours does: finds the command that was meant, lets it run, and turns what became of it into words and an exit status.
+#pragma once
+
+#include "cli/help.h"
+
+namespace headrace::cli {
+
+int RunProgram(Commands commands, int argc, char** argv);
+
+}  // namespace headrace::cli

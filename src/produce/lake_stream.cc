@@ -1,0 +1,263 @@
+#include "produce/lake_stream.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace headrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// The first rows that a source gives, after the transforms; nothing if none of the first windows has any.
+Result<std::shared_ptr<arrow::RecordBatch>> FirstRows(SourceLoader& loader, uint32_t strands, const Deadline& deadline) {
+  std::shared_ptr<arrow::RecordBatch> empty;
+  for (uint16_t strand = 0; strand < strands; ++strand) {
+    const uint32_t groups = loader.Groups(strand, 0);
+    for (uint32_t group = 0; group < std::min(groups, 4u); ++group) {
+      HR_ASSIGN_OR_RETURN(std::shared_ptr<const Window> window, loader.Load(strand, {0, group, 0, 0}, deadline));
+      if (window->rows->num_rows() > 0) return window->rows;
+    }
+  }
+  return empty;
+}
+
+uint32_t LongestPack(const Recipe& recipe) {
+  uint32_t longest = 0;
+  for (const PackLength& length : recipe.pack->lengths) longest = std::max(longest, length.length);
+  return longest;
+}
+
+// Bytes of one lane of one step, about.
+double LaneBytes(const Recipe& recipe, const CellLayout& layout,
+                 const std::vector<std::shared_ptr<arrow::RecordBatch>>& samples) {
+  uint32_t most = 1;
+  for (const auto& [step, size] : recipe.step) most = std::max(most, size);
+  const double per_lane = static_cast<double>(most) / recipe.lanes;
+  if (recipe.pack) {
+    const double width = static_cast<double>(DtypeBytes(layout.columns.front().dtype)) + (layout.loss_mask ? 1 : 0);
+    return per_lane * LongestPack(recipe) * width;
+  }
+  double bytes = 0, rows = 0;
+  for (const auto& batch : samples) {
+    if (batch == nullptr) continue;
+    rows += static_cast<double>(batch->num_rows());
+    for (const auto& column : batch->columns()) {
+      for (const auto& buffer : column->data()->buffers) bytes += buffer ? static_cast<double>(buffer->size()) : 0;
+      for (const auto& child : column->data()->child_data) {
+        for (const auto& buffer : child->buffers) bytes += buffer ? static_cast<double>(buffer->size()) : 0;
+      }
+    }
+  }
+  return per_lane * std::max(1.0, bytes / std::max(1.0, rows));
+}
+
+// After how many steps so many tokens are in them.
+uint64_t StepsForTokens(const Recipe& recipe, uint64_t tokens) {
+  double length = 0, shares = 0;
+  for (const PackLength& pack : recipe.pack->lengths) {
+    length += pack.length * pack.share;
+    shares += pack.share;
+  }
+  uint64_t step = 0;
+  for (double done = 0; done < static_cast<double>(tokens); ++step) done += recipe.StepSize(step) * length / shares;
+  return step;
+}
+
+std::string Differences(const StreamRecipe& own, const StreamRecipe& kept) {
+  std::vector<std::string> words;
+  const Json ours = Json::parse(own.canonical, nullptr, false), theirs = Json::parse(kept.canonical, nullptr, false);
+  for (const Json& change : Json::diff(theirs, ours)) {
+    const std::string path = change.at("path").get<std::string>();
+    const Json::json_pointer pointer(path);
+    std::string name = path.substr(1);
+    std::ranges::replace(name, '/', '.');
+    words.push_back(Cat(name, ": ", theirs.contains(pointer) ? theirs.at(pointer).dump() : "not there", " in the stream, ",
+                        ours.contains(pointer) ? ours.at(pointer).dump() : "not there", " in the recipe"));
+  }
+  std::map<std::string, std::string> all = own.fingerprints;
+  all.insert(kept.fingerprints.begin(), kept.fingerprints.end());
+  for (const auto& [name, hash] : all) {
+    const auto a = own.fingerprints.find(name), b = kept.fingerprints.find(name);
+    if (a != own.fingerprints.end() && b != kept.fingerprints.end() && a->second == b->second) continue;
+    words.push_back(Cat(name, ": ", b == kept.fingerprints.end() ? "unknown" : b->second.substr(0, 12), " in the stream, ",
+                        a == own.fingerprints.end() ? "unknown" : a->second.substr(0, 12), " here"));
+  }
+  if (own.holdout != kept.holdout) words.emplace_back("--split holdout");
+  std::string text;
+  for (const std::string& word : words) text += "\n  " + word;
+  return text;
+}
+
+Status CheckSources(const Recipe& recipe, const StreamMixture& mixture, const std::string& stream) {
+  for (const SourceSpec& spec : recipe.sources) {
+    auto known = std::ranges::find_if(mixture.sources, [&](const StreamSource& source) { return source.spec.name == spec.name; });
+    if (known == mixture.sources.end()) {
+      return Status(Code::kConflict,
+                    Cat("the recipe has a source ", spec.name, " that the stream ", stream, " does not know. `headrace mix ",
+                        stream, " --recipe ", recipe.name, "` adds it, with the recipe's weights, from a committed block on"));
+    }
+    if (known->spec.Fingerprint() != spec.Fingerprint()) {
+      return Status(Code::kConflict, Cat("source ", spec.name, " of the recipe reads something else than in the stream ", stream,
+                                         ": give what is new another name, and add it by `headrace mix`"));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedRecipe>> LoadedRecipe::Make(Recipe recipe, const LakeOptions& options) {
+  auto lake = std::make_unique<LoadedRecipe>();
+  lake->recipe = std::move(recipe);
+  TransformOptions transforms;
+  transforms.python = options.python;
+  transforms.threads = options.threads;
+  HR_ASSIGN_OR_RETURN(lake->transforms, TransformChain::Make(lake->recipe, transforms));
+  if (lake->recipe.cost.kind == CostSpec::kPython) {
+    PythonCallOptions call;
+    call.python = options.python;
+    call.folder = lake->recipe.folder;
+    call.workers = std::max(1u, options.threads);
+    HR_ASSIGN_OR_RETURN(lake->cost, PythonCall::Make(PythonCall::kCost, lake->recipe.cost.call, call));
+  }
+  return lake;
+}
+
+std::map<std::string, std::string> LoadedRecipe::Fingerprints() const {
+  std::map<std::string, std::string> all = transforms->Fingerprints();
+  if (cost != nullptr) all.merge(cost->Fingerprints());
+  return all;
+}
+
+SequenceCost LoadedRecipe::Cost() const {
+  if (cost == nullptr) return {};
+  return [](const Sequence& sequence) {
+    double sum = 0;
+    for (const Placed& piece : sequence.pieces) {
+      const double part = static_cast<double>(piece.length) / std::max(1u, piece.sample.length);
+      sum += piece.sample.numbers.front() * (piece.sample.length == 0 ? 1 : part);
+    }
+    return sum;
+  };
+}
+
+Result<StreamSource> TakeInventory(const Recipe& recipe, const SourceSpec& spec, size_t sources, const LakeOptions& options,
+                                   ObjectStore& store, const Deadline& deadline) {
+  InventoryOptions wanted;
+  wanted.strands = recipe.strands;
+  wanted.sources = static_cast<uint32_t>(sources);
+  wanted.shuffle_window = recipe.shuffle_window;
+  wanted.group_size = recipe.group_size;
+  if (options.progress)
+    wanted.progress = [&](uint64_t files, uint64_t of) { options.progress(Cat("looking into source ", spec.name), files, of); };
+  HR_ASSIGN_OR_RETURN(Inventory inventory, MakeInventory(spec, recipe.folder, wanted, deadline));
+  HR_ASSIGN_OR_RETURN(std::string key, PutByContent(store, "inventory", inventory.Encode(), deadline));
+  return StreamSource{spec, key};
+}
+
+Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& options, ObjectStore& store,
+                                const Deadline& deadline) {
+  const Recipe& recipe = lake.recipe;
+  StreamDraft draft;
+  draft.recipe.text = recipe.text;
+  draft.recipe.canonical = recipe.Canonical();
+  draft.recipe.fingerprints = lake.Fingerprints();
+  draft.recipe.holdout = options.holdout;
+  draft.recipe.first.mix = recipe.mix;
+  for (const SourceSpec& spec : recipe.sources) {
+    HR_ASSIGN_OR_RETURN(StreamSource source, TakeInventory(recipe, spec, recipe.sources.size(), options, store, deadline));
+    draft.recipe.first.sources.push_back(std::move(source));
+  }
+  Sources sources(recipe, lake.transforms, lake.cost, options.holdout, options.memory);
+  HR_RETURN_IF_ERROR(sources.Open(draft.recipe.first.sources, store, deadline));
+  std::vector<std::shared_ptr<arrow::RecordBatch>> samples;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (options.progress) options.progress("reading a few samples", i, sources.size());
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<arrow::RecordBatch> rows, FirstRows(sources.loader(i), recipe.strands, deadline));
+    samples.push_back(std::move(rows));
+    const Inventory& inventory = sources.loader(i).inventory();
+    draft.inventory_rows += inventory.rows;
+    draft.inventory_bytes += inventory.bytes;
+    draft.inventory_files += inventory.files.size();
+    draft.exact &= inventory.exact;
+  }
+  HR_ASSIGN_OR_RETURN(CellLayout layout, LayoutFor(recipe, samples, draft.recipe.first.Names(), lake.transforms->Vocabulary()));
+  StreamInfo& info = draft.info;
+  info.lanes = recipe.lanes;
+  info.strands = recipe.strands;
+  info.order = recipe.order;
+  info.window = std::min(StreamInfo::kMaxStrands, 2 * recipe.strands);
+  info.columns = layout.columns;
+  const double steps = static_cast<double>(recipe.lane_bytes) / std::max(1.0, LaneBytes(recipe, layout, samples));
+  const uint32_t most = static_cast<uint32_t>(std::clamp(steps, 1.0, 1024.0));
+  info.blocks = BlockSizes::Growing(recipe.strands, most);
+  if (recipe.until.kind == Until::kSteps) {
+    info.blocks = BlockSizes::Exactly(recipe.until.amount, recipe.strands, most, &draft.recipe.blocks);
+  } else if (recipe.until.kind == Until::kTokens) {
+    if (!recipe.pack)
+      return Status(Code::kUnsupported,
+                    Cat(recipe.name, ": until.tokens counts the tokens of packed steps; without `pack` say how many steps"));
+    info.blocks = BlockSizes::Exactly(StepsForTokens(recipe, recipe.until.amount), recipe.strands, most, &draft.recipe.blocks);
+  }
+  info.recipe_hash = draft.recipe.Hash();
+  return draft;
+}
+
+Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecipe> lake, StreamContext context,
+                                                     const LakeOptions& options, const Deadline& deadline) {
+  auto opened = std::make_unique<LakeStream>();
+  opened->lake_ = std::move(lake);
+  const Recipe& recipe = opened->lake_->recipe;
+  ObjectStore& store = *context.store;
+  StreamContext for_create = context;
+  Result<std::shared_ptr<StreamLog>> log = StreamLog::Open(context, deadline);
+  if (log.code() == Code::kNotFound) {
+    if (options.require_safe) HR_RETURN_IF_ERROR(options.require_safe());
+    HR_ASSIGN_OR_RETURN(StreamDraft draft, DraftStream(*opened->lake_, options, store, deadline));
+    HR_ASSIGN_OR_RETURN(draft.info.recipe, PutByContent(store, "recipe", draft.recipe.ToJson(), deadline));
+    Random random = context.random.Fork("uuid");
+    for (unsigned char& byte : draft.info.uuid) byte = static_cast<unsigned char>(random.Next());
+    HR_RETURN_IF_ERROR(draft.info.Check());
+    log = StreamLog::Create(std::move(draft.info), std::move(for_create), deadline);
+    // Another producer may have been quicker: what counts is what it wrote.
+    if (log.code() == Code::kConflict) log = StreamLog::Open(std::move(context), deadline);
+  }
+  HR_RETURN_IF_ERROR(log.status());
+  opened->log_ = *std::move(log);
+  HR_ASSIGN_OR_RETURN(opened->kept_, ReadStreamRecipe(*opened->log_, deadline));
+
+  StreamRecipe own;
+  own.canonical = recipe.Canonical();
+  own.fingerprints = opened->lake_->Fingerprints();
+  own.holdout = options.holdout;
+  if (own.Hash() != opened->log_->info().recipe_hash) {
+    return Status(Code::kConflict,
+                  Cat("the stream ", store.Describe(), " was begun with another recipe than ", recipe.name, ":",
+                      Differences(own, opened->kept_),
+                      "\nOn a living stream the mixture, lead, retain and new sources may change (`headrace mix --help`); "
+                      "for everything else begin another stream"));
+  }
+  opened->layout_ = LayoutOf(opened->log_->info().columns);
+  opened->sources_ =
+      std::make_unique<Sources>(recipe, opened->lake_->transforms, opened->lake_->cost, options.holdout, options.memory);
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, opened->log_->Refresh(deadline));
+  const uint32_t newest = state->manifest.mixtures.empty() ? 0 : state->manifest.mixtures.back().number;
+  HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, opened->Mixture(newest, deadline));
+  HR_RETURN_IF_ERROR(CheckSources(recipe, *mixture, store.Describe()));
+  return opened;
+}
+
+Result<std::shared_ptr<const StreamMixture>> LakeStream::Mixture(uint32_t number, const Deadline& deadline) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto found = mixtures_.find(number); found != mixtures_.end()) return found->second;
+  }
+  HR_ASSIGN_OR_RETURN(StreamMixture mixture, ReadMixture(*log_, kept_, number, deadline));
+  HR_RETURN_IF_ERROR(sources_->Open(mixture.sources, log_->store(), deadline));
+  std::lock_guard lock(mutex_);
+  return mixtures_.try_emplace(number, std::make_shared<const StreamMixture>(std::move(mixture))).first->second;
+}
+
+}  // namespace headrace

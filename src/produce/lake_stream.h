@@ -1,0 +1,82 @@
+// The stream of a recipe: opened, or created by whoever comes first.
+//
+// Before it is created the sources are listed and looked into once, and everything that may not change is written down (docs/design/0006-making-steps.md).
+// After that everybody reads what stream.json names, also the one who created it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "produce/constructor.h"
+#include "produce/sources.h"
+#include "recipe/stream_recipe.h"
+#include "stream/stream_log.h"
+
+namespace headrace {
+
+struct LakeOptions {
+  std::string python = "python3";  // for worker processes
+  uint64_t memory = uint64_t{2} << 30;  // for everything that is read ahead
+  uint32_t threads = 1;
+  bool holdout = false;
+  std::function<Status()> require_safe;  // whether the store may be committed to; asked before a stream is created
+  std::function<void(const std::string& what, uint64_t done, uint64_t of)> progress;
+};
+
+// The recipe and what it needs, before or without a stream.
+struct LoadedRecipe {
+  Recipe recipe;
+  std::shared_ptr<TransformChain> transforms;
+  std::shared_ptr<PythonCall> cost;  // if the recipe's cost is Python
+
+  std::map<std::string, std::string> Fingerprints() const;
+  // What the planner shall ask instead of the recipe's words, where there is a Python cost.
+  SequenceCost Cost() const;
+
+  static Result<std::unique_ptr<LoadedRecipe>> Make(Recipe recipe, const LakeOptions& options);
+};
+
+// A plan of what is written once: inventories, first mixture, columns, block sizes.
+struct StreamDraft {
+  StreamRecipe recipe;
+  StreamInfo info;
+  uint64_t inventory_rows = 0, inventory_bytes = 0, inventory_files = 0;
+  bool exact = true;
+};
+// Lists and looks into all sources, and puts the inventories into `store` (for a dry run: one in memory).
+Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& options, ObjectStore& store,
+                                const Deadline& deadline);
+// The source's inventory, made anew and put into `store`.
+Result<StreamSource> TakeInventory(const Recipe& recipe, const SourceSpec& spec, size_t sources, const LakeOptions& options,
+                                   ObjectStore& store, const Deadline& deadline);
+
+class LakeStream {
+ public:
+  static Result<std::unique_ptr<LakeStream>> Open(std::unique_ptr<LoadedRecipe> lake, StreamContext context,
+                                                  const LakeOptions& options, const Deadline& deadline);
+
+  const Recipe& recipe() const { return lake_->recipe; }
+  const std::shared_ptr<StreamLog>& log() const { return log_; }
+  const StreamRecipe& kept() const { return kept_; }
+  Sources& sources() { return *sources_; }
+  SequenceCost Cost() const { return lake_->Cost(); }
+  const CellLayout& layout() const { return layout_; }
+  uint32_t lanes() const { return log_->info().lanes; }
+
+  // The mixture `number`, with all its sources opened.
+  Result<std::shared_ptr<const StreamMixture>> Mixture(uint32_t number, const Deadline& deadline);
+
+ private:
+  std::unique_ptr<LoadedRecipe> lake_;
+  std::shared_ptr<StreamLog> log_;
+  StreamRecipe kept_;
+  CellLayout layout_;
+  std::unique_ptr<Sources> sources_;
+  std::mutex mutex_;
+  std::map<uint32_t, std::shared_ptr<const StreamMixture>> mixtures_;
+};
+
+}  // namespace headrace

@@ -1,0 +1,222 @@
+#include "produce/strand_feed.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/crc32c.h"
+#include "base/text.h"
+
+namespace headrace {
+namespace {
+
+using Json = nlohmann::json;
+
+Json ToJson(const Position& at) { return {at.epoch, at.group, at.piece, at.index}; }
+
+Position PositionFrom(const Json& json) {
+  return {json.at(0).get<uint32_t>(), json.at(1).get<uint32_t>(), json.at(2).get<uint32_t>(), json.at(3).get<uint32_t>()};
+}
+
+}  // namespace
+
+StrandFeed::StrandFeed(const Recipe& recipe, const Sources& sources, std::vector<std::string> kept, uint16_t strand,
+                       const Deadline& deadline)
+    : recipe_(recipe), sources_(sources), kept_(std::move(kept)), strand_(strand), deadline_(deadline) {}
+
+double StrandFeed::Epochs(size_t source) const {
+  const SourceSpec& spec = sources_.spec(source);
+  if (spec.epochs > 0) return spec.epochs;
+  if (recipe_.until.kind == Until::kEpochs) return recipe_.until.epochs;
+  if (recipe_.until.kind == Until::kForever || spec.at_end == AtEnd::kRepeat) return std::numeric_limits<double>::infinity();
+  return 1;
+}
+
+// A repeated source goes on until every source has had its epochs.
+bool StrandFeed::EveryoneHadTheirs() const {
+  for (size_t i = 0; i < cursors_.size(); ++i) {
+    if (!cursors_[i].ended && !(cursors_[i].at.epoch >= Epochs(i))) return false;
+  }
+  return true;
+}
+
+Result<std::shared_ptr<const OpenWindow>> StrandFeed::Open(size_t source, const Position& at) {
+  HR_ASSIGN_OR_RETURN(std::shared_ptr<const Window> window, sources_.loader(source).Load(strand_, at, deadline_));
+  auto open = std::make_shared<OpenWindow>();
+  open->window = std::move(window);
+  const arrow::RecordBatch& rows = *open->window->rows;
+  if (rows.num_rows() == 0) return open;
+  const auto column = [&](const std::string& name) -> Result<RowColumn> {
+    Result<RowColumn> found = RowColumn::Of(rows, name);
+    if (!found.ok()) return found.status().Annotate(Cat("source ", sources_.spec(source).name));
+    return found;
+  };
+  if (RowColumn::Has(rows, "tokens")) {
+    HR_ASSIGN_OR_RETURN(open->tokens, column("tokens"));
+    if (open->tokens->kind() != Column::kRagged)
+      return Status(Code::kInvalidArgument,
+                    Cat("source ", sources_.spec(source).name, ": the column tokens does not hold lists of integers"));
+  }
+  if (RowColumn::Has(rows, "loss_mask")) {
+    HR_ASSIGN_OR_RETURN(open->loss_mask, column("loss_mask"));
+  }
+  for (const std::string& name : kept_) {
+    HR_ASSIGN_OR_RETURN(RowColumn kept, column(name));
+    open->kept.push_back(std::move(kept));
+  }
+  for (const std::string& name : NumberColumns(recipe_)) {
+    HR_ASSIGN_OR_RETURN(RowColumn number, column(name));
+    open->numbers.push_back(std::move(number));
+  }
+  HR_ASSIGN_OR_RETURN(open->file, column("__file"));
+  HR_ASSIGN_OR_RETURN(open->row, column("__row"));
+  return open;
+}
+
+SampleInfo StrandFeed::Hold(const SampleRef& ref, const std::shared_ptr<const OpenWindow>& window) {
+  HeldSample held{window, window->window->order[ref.position.index]};
+  SampleInfo info;
+  info.ref = ref;
+  if (window->tokens) {
+    info.length = static_cast<uint32_t>(window->tokens->length(held.row));
+    info.bytes = uint64_t{info.length} * window->tokens->width();
+  }
+  for (const RowColumn& kept : window->kept) {
+    info.bytes += static_cast<uint64_t>(kept.length(held.row)) * kept.width();
+  }
+  // Of a list or a text, its length.
+  for (const RowColumn& number : window->numbers)
+    info.numbers.push_back(number.kind() == Column::kArray ? number.Number(held.row)
+                                                           : static_cast<double>(number.length(held.row)));
+  held_[ref] = std::move(held);
+  return info;
+}
+
+Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
+  if (cursors_.size() < sources_.size()) cursors_.resize(sources_.size());
+  Cursor& cursor = cursors_[source];
+  const SourceLoader& loader = sources_.loader(source);
+  const bool repeated = sources_.spec(source).at_end == AtEnd::kRepeat;
+  while (!cursor.ended) {
+    const uint32_t groups = loader.Groups(strand_, cursor.at.epoch);
+    const double left = Epochs(source) - cursor.at.epoch;
+    const bool over = repeated ? left <= 0 && EveryoneHadTheirs() : left <= 0;
+    if (groups == 0 || over) {
+      cursor.ended = true;
+      break;
+    }
+    // A part of an epoch is a part of its groups.
+    const double share = repeated ? 1 : std::min(1.0, left);
+    if (cursor.at.group >= static_cast<uint32_t>(std::ceil(share * groups))) {
+      if (!cursor.anything) cursor.ended = true;  // nothing of it can be used: another round would not end
+      cursor.at = {cursor.at.epoch + 1, 0, 0, 0};
+      cursor.anything = false;
+      continue;
+    }
+    if (cursor.window == nullptr) {
+      HR_ASSIGN_OR_RETURN(cursor.window, Open(source, cursor.at));
+    }
+    const Window& window = *cursor.window->window;
+    if (cursor.at.index < window.order.size()) {
+      const SampleRef ref{source, cursor.at};
+      SampleInfo info = Hold(ref, cursor.window);
+      cursor.anything = true;
+      ++cursor.at.index;
+      if (cursor.at.index == (window.order.size() + 1) / 2) {
+        Position ahead = cursor.at;
+        ahead = window.last_of_group ? Position{ahead.epoch, ahead.group + 1, 0, 0}
+                                     : Position{ahead.epoch, ahead.group, ahead.piece + 1, 0};
+        if (ahead.group < groups) sources_.loader(source).Prefetch(strand_, ahead);
+      }
+      return std::optional(std::move(info));
+    }
+    cursor.at = window.last_of_group ? Position{cursor.at.epoch, cursor.at.group + 1, 0, 0}
+                                     : Position{cursor.at.epoch, cursor.at.group, cursor.at.piece + 1, 0};
+    cursor.window.reset();
+  }
+  return std::optional<SampleInfo>();
+}
+
+Result<SampleInfo> StrandFeed::Again(const SampleRef& ref) {
+  if (ref.source >= sources_.size())
+    return Status(Code::kCorrupt, Cat("a strand's state names source ", ref.source, ", and there are ", sources_.size()));
+  std::shared_ptr<const OpenWindow> window;
+  Position place = ref.position;
+  place.index = 0;
+  for (const auto& [other, held] : held_) {
+    Position at = other.position;
+    at.index = 0;
+    if (other.source == ref.source && at == place) window = held.window;
+  }
+  if (window == nullptr) {
+    HR_ASSIGN_OR_RETURN(window, Open(ref.source, ref.position));
+  }
+  const std::string& name = sources_.spec(ref.source).name;
+  const std::string blame = Cat("source ", name, ": a sample that strand ", strand_, " had drawn before is ");
+  const std::string cause =
+      ". A transform is not deterministic, or drops other rows than before: the same input and rng must give the same output. "
+      "Producers stop here, because what is in the stream already could not be made again";
+  if (ref.position.index >= window->window->order.size()) return Status(Code::kConflict, blame + "not there any more" + cause);
+  SampleInfo info = Hold(ref, window);
+  if (auto expected = expected_.find(ref); expected != expected_.end() && expected->second != Checksum(held_.at(ref))) {
+    const HeldSample& held = held_.at(ref);
+    return Status(Code::kConflict,
+                  Cat(blame, "another one now (row ", held.window->row->Number(held.row), " of ",
+                      sources_.loader(ref.source).inventory().files[static_cast<size_t>(held.window->file->Number(held.row))].uri,
+                      ")", cause));
+  }
+  return info;
+}
+
+uint32_t StrandFeed::Checksum(const HeldSample& sample) const {
+  uint32_t crc = 0;
+  const auto add = [&](const RowColumn& column) {
+    const int64_t length = column.length(sample.row);
+    const std::byte* data = column.data() + column.begin(sample.row) * static_cast<int64_t>(column.width());
+    if (length > 0) crc = Crc32c(std::span(data, static_cast<size_t>(length) * column.width()), crc);
+  };
+  if (sample.window->tokens) add(*sample.window->tokens);
+  if (sample.window->loss_mask) add(*sample.window->loss_mask);
+  for (const RowColumn& kept : sample.window->kept) add(kept);
+  return crc;
+}
+
+void StrandFeed::Retain(std::span<const SampleRef> carried) {
+  std::map<SampleRef, HeldSample> kept;
+  for (const SampleRef& ref : carried) {
+    if (auto found = held_.find(ref); found != held_.end()) kept.insert(*found);
+  }
+  held_ = std::move(kept);
+  expected_.clear();
+}
+
+Json StrandFeed::State() const {
+  Json positions = Json::array();
+  for (const Cursor& cursor : cursors_) positions.push_back({ToJson(cursor.at), cursor.ended, cursor.anything});
+  Json carried = Json::array();
+  for (const auto& [ref, held] : held_) carried.push_back({ref.source, ToJson(ref.position), Checksum(held)});
+  return {{"sources", positions}, {"carried", carried}};
+}
+
+Status StrandFeed::Restore(const Json& state) {
+  cursors_.clear();
+  held_.clear();
+  expected_.clear();
+  try {
+    for (const Json& entry : state.at("sources")) {
+      Cursor cursor;
+      cursor.at = PositionFrom(entry.at(0));
+      cursor.ended = entry.at(1).get<bool>();
+      cursor.anything = entry.at(2).get<bool>();
+      cursors_.push_back(std::move(cursor));
+    }
+    for (const Json& entry : state.at("carried"))
+      expected_[{entry.at(0).get<uint16_t>(), PositionFrom(entry.at(1))}] = entry.at(2).get<uint32_t>();
+  } catch (const Json::exception& error) {
+    return Status(Code::kCorrupt, Cat("the state of strand ", strand_, " is damaged: ", error.what()));
+  }
+  return {};
+}
+
+}  // namespace headrace

@@ -1,0 +1,78 @@
+// One strand's view of all sources: the samples in order, and their contents for as long as the plan carries them.
+//
+// Where it stands is a position per source. Carried samples are remembered as references with a checksum of their contents: who reads one again after
+// a take-over and gets other contents has a transform that is not deterministic, or a file that changed.
+//
+// Not thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/feed.h"
+#include "produce/rows.h"
+#include "produce/sources.h"
+
+namespace headrace {
+
+// A window with its columns found.
+struct OpenWindow {
+  std::shared_ptr<const Window> window;
+  std::optional<RowColumn> tokens, loss_mask;
+  std::vector<RowColumn> kept;  // as the recipe's columns are ordered
+  std::vector<RowColumn> numbers;  // NumberColumns
+  std::optional<RowColumn> file, row;
+};
+
+struct HeldSample {
+  std::shared_ptr<const OpenWindow> window;
+  int64_t row = 0;
+};
+
+class StrandFeed final : public SampleFeed {
+ public:
+  // `kept` are the columns that samples bring beside their tokens.
+  StrandFeed(const Recipe& recipe, const Sources& sources, std::vector<std::string> kept, uint16_t strand,
+             const Deadline& deadline);
+
+  Result<std::optional<SampleInfo>> Next(uint16_t source) override;
+  Result<SampleInfo> Again(const SampleRef& ref) override;
+
+  // A sample that was handed out and is still held.
+  const HeldSample& Find(const SampleRef& ref) const { return held_.at(ref); }
+  // Lets go of all samples but these.
+  void Retain(std::span<const SampleRef> carried);
+
+  nlohmann::json State() const;
+  Status Restore(const nlohmann::json& state);
+
+ private:
+  struct Cursor {
+    Position at;
+    bool ended = false;
+    bool anything = false;  // in this epoch
+    std::shared_ptr<const OpenWindow> window;
+  };
+  double Epochs(size_t source) const;  // how many it has; infinite if it is repeated for ever
+  bool EveryoneHadTheirs() const;
+  Status Advance(size_t source);
+  Result<std::shared_ptr<const OpenWindow>> Open(size_t source, const Position& at);
+  SampleInfo Hold(const SampleRef& ref, const std::shared_ptr<const OpenWindow>& window);
+  uint32_t Checksum(const HeldSample& sample) const;
+
+  const Recipe& recipe_;
+  const Sources& sources_;
+  const std::vector<std::string> kept_;
+  const uint16_t strand_;
+  const Deadline deadline_;
+  std::vector<Cursor> cursors_;
+  std::map<SampleRef, HeldSample> held_;
+  std::map<SampleRef, uint32_t> expected_;  // checksums of carried samples, from the state
+};
+
+}  // namespace headrace
