@@ -1,0 +1,70 @@
+"""The examples that train, run as their first lines say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calls import ROOT
+
+pytest.importorskip("torch", reason="TORCH IS NOT INSTALLED: what needs it is left out")
+pytest.importorskip("headrace._core", reason="THE PACKAGE IS NOT BUILT: what needs it is left out")
+sys.path.insert(0, str(ROOT / "python" / "tests"))
+
+from packing import write_packed
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> str:
+    return write_packed(tmp_path / "stream", steps=6, lanes=4, sequences=2).uri
+
+
+def run(tmp_path: Path, *words: str) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def example(name: str) -> str:
+    return str(ROOT / "examples" / f"{name}.py")
+
+
+def test_torch_ddp(stream: str, tmp_path: Path) -> None:
+    def train(processes: int) -> dict[int, float]:
+        program = ("-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone", example("torch_ddp"))
+        said = run(tmp_path, *program, stream, "--every", "4")
+        return {int(step): float(loss) for step, loss in re.findall(r"step (\d+): loss ([\d.]+)", said)}
+
+    first = train(2)
+    assert list(first) == list(range(6))
+    # The last checkpoint was after step 3: the rest comes again, to the same losses.
+    assert train(1) == pytest.approx({4: first[4], 5: first[5]}, abs=0.002)
+
+
+def test_hf_trainer(stream: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="TRANSFORMERS IS NOT INSTALLED: what needs it is left out")
+    assert run(tmp_path, example("hf_trainer"), stream, "--steps", "2").endswith("2 steps\n")
+    assert run(tmp_path, example("hf_trainer"), stream).endswith("6 steps\n")
+
+
+def test_lightning_trainer(stream: str, tmp_path: Path) -> None:
+    pytest.importorskip("lightning.pytorch", reason="LIGHTNING IS NOT INSTALLED: what needs it is left out")
+    first = run(tmp_path, example("lightning_trainer"), stream, "--steps", "4")
+    assert "4 steps\n" in first
+    second = run(tmp_path, example("lightning_trainer"), stream)
+    assert "6 steps\n" in second
+    assert len(re.findall("^batch", second, re.MULTILINE)) == 2
+
+
+def test_torchtitan_loader(stream: str, tmp_path: Path) -> None:
+    assert run(tmp_path, example("torchtitan_loader"), stream).endswith("next step: 3\n")
+    assert run(tmp_path, example("torchtitan_loader"), stream).endswith("next step: 6\n")
