@@ -5,7 +5,7 @@ A `Batch` is some lanes of a step, or some rows of them. Arrays are made when th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,9 @@ class Layout:
     cp_size: int = 1
     lanes: int = 1
     most_lanes: int = 1  # that any rank has
-    source_names: tuple[str, ...] = ()
+    # Asked for when they are first needed: each costs requests.
+    source_names: Callable[[], tuple[str, ...]] = tuple
+    lineage: Callable[[int, int, int], list[dict[str, Any]]] | None = None
     names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import json
 import logging
 import re
 import secrets
@@ -25,6 +27,13 @@ _log = logging.getLogger("headrace")
 STATE_VERSION = 1
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+def _lineage(uri: str, options: dict[str, str], step: int, first: int, end: int) -> list[dict[str, Any]]:
+    from headrace.produce import run
+
+    samples = run(["lineage", uri, "--step", str(step)], options)["samples"]
+    return [sample for sample in samples if first <= sample["lane"] < end]
 
 
 class Loader:
@@ -96,6 +105,7 @@ class Loader:
         self._acked = 0
         self._keep: int | None = None
         options = {str(name): str(value) for name, value in (storage_options or {}).items()}
+        self._options = options
         how = (options, window_bytes, float(timeout), float(warn_after), self._slow)
         if recipe is None:
             self._core = _core.Loader(str(uri), *how)
@@ -127,6 +137,7 @@ class Loader:
         lanes = self._info["lanes"]
         rank, size = self._mesh.dp
         first, end = _core.lanes_of_rank(lanes, rank, size, self._uneven)
+        own = weakref.ref(self)  # steps may outlive their loader, and shall not keep it
         self._layout = Layout(
             columns=self._columns,
             packed=self._info["packed"],
@@ -136,15 +147,18 @@ class Loader:
             cp_size=self._mesh.cp[1],
             lanes=lanes,
             most_lanes=-(-lanes // size),
-            source_names=self._source_names(),
+            source_names=functools.cache(lambda: () if (loader := own()) is None else loader._source_names()),
+            lineage=functools.partial(_lineage, self._info["uri"], self._options),
         )
         self._core.set_lanes(first, end)
         self._core.set_hold(self._role == "train" and self._mesh.is_first)
         _log.info("%s reads lanes %d to %d of %d of %s", self._mesh, first, end - 1, lanes, self._info["uri"])
 
     def _source_names(self) -> tuple[str, ...]:
-        # The producing side will say them; until then sources are numbers.
-        return ()
+        # A stream that was not made from a recipe has none; sources that were added later are numbers here.
+        made = json.loads(self._core.read_object("stream.json") or b"{}").get("recipe")
+        recipe = json.loads((made and self._core.read_object(made)) or b"{}")
+        return tuple(source["name"] for source in recipe.get("first", {}).get("sources", ()))
 
     # --- What it reads ---------------------------------------------------------------------------------------------------
 

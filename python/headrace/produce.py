@@ -57,8 +57,21 @@ def failure(said: str, log: str) -> errors.Error:
     return errors.Error(log.strip() or "headrace failed and said nothing")
 
 
-def _run(words: list[str]) -> dict[str, Any]:
-    process = subprocess.Popen([command(), *words, "--json"], stdout=subprocess.PIPE, text=True)
+# How options of a store are called in the environment of AWS tools, which a command has them from.
+_ENVIRONMENT = {
+    "access_key_id": "AWS_ACCESS_KEY_ID",
+    "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+    "region": "AWS_REGION",
+    "endpoint": "AWS_ENDPOINT_URL_S3",
+    "profile": "AWS_PROFILE",
+}
+
+
+def run(words: list[str], storage_options: dict[str, str] | None = None) -> dict[str, Any]:
+    """What a command answers."""
+    options = {_ENVIRONMENT[name]: value for name, value in (storage_options or {}).items() if name in _ENVIRONMENT}
+    process = subprocess.Popen([command(), *words, "--json"], stdout=subprocess.PIPE, text=True, env={**os.environ, **options})
     try:
         said, _ = process.communicate()
     except BaseException:
@@ -89,17 +102,17 @@ def produce(
         if value is not None:
             words += [name, str(value)]
     with recipe_words(recipe) as named:
-        return _run(["produce", *named, *words])
+        return run(["produce", *named, *words])
 
 
 def plan(recipe: AnyRecipe, *, steps: int = 64, step_time: str | None = None) -> dict[str, Any]:
     """What a recipe would do, before anything is written (`headrace plan`)."""
     words = ["--steps", str(steps)] + (["--step-time", step_time] if step_time is not None else [])
     with recipe_words(recipe) as named:
-        return _run(["plan", *named, *words])
+        return run(["plan", *named, *words])
 
 
 def stream_of(recipe: AnyRecipe) -> str:
     """The URI of the stream that a recipe fills."""
     with recipe_words(recipe) as named:
-        return _run(["produce", *named, "--print-stream"])["stream"]
+        return run(["produce", *named, "--print-stream"])["stream"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from headrace.batch import Batch, Layout
 from headrace.errors import InvalidArgument, Unsupported
@@ -80,7 +80,7 @@ class Step(Batch):
         if not self._layout.packed or "step_stats" not in self._layout.columns:
             return {}
         stats = self._get("step_stats")[2:].reshape(-1, 2)
-        names = self._layout.source_names
+        names = self._layout.source_names()
         return {
             names[i] if i < len(names) else str(i): {"samples": int(samples), "tokens": int(tokens)}
             for i, (samples, tokens) in enumerate(stats)
@@ -116,9 +116,12 @@ class Step(Batch):
         for i in range(count):
             yield MicroBatch(self, min(have, i * sequences), min(have, (i + 1) * sequences), i, count)
 
-    def samples(self) -> NoReturn:
-        """Where the samples of this rank came from."""
-        raise Unsupported("this stream has no lineage: `headrace produce` writes it")
+    def samples(self) -> list[dict[str, Any]]:
+        """Where the samples of this rank came from: source, file and row of each, and where it stands (`headrace lineage`)."""
+        if self._layout.lineage is None:
+            raise Unsupported("this stream has no lineage: `headrace produce` writes it")
+        first = self._core.first_lane
+        return self._layout.lineage(self.number, first + self._first, first + self._end)
 
     def __repr__(self) -> str:
         first = self._core.first_lane
