@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import torch
 import transformers
 
 from headrace.torch import Loader
@@ -23,6 +24,7 @@ parser.add_argument("--batch", type=int, default=4, help="sequences in a batch")
 parser.add_argument("--accumulate", type=int, default=2, help="batches that a rank's share of a step makes")
 words = parser.parse_args()
 
+transformers.set_seed(0)
 small = transformers.LlamaConfig(
     vocab_size=65536, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4
 )
@@ -38,6 +40,7 @@ trainer = Trainer(
         save_total_limit=2,
         logging_steps=1,
         report_to=[],
+        use_cpu=not torch.cuda.is_available(),
     ),
     stream=Loader(words.stream, format="hf"),
 )

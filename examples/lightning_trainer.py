@@ -8,6 +8,7 @@ Start it again, and it goes on after its last checkpoint.
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,14 @@ parser = argparse.ArgumentParser()
 parser.add_argument("stream", help="a packed stream: s3://bucket/prefix or a folder")
 parser.add_argument("--checkpoints", default="lightning-out")
 parser.add_argument("--steps", type=int, default=-1)
+parser.add_argument("--devices", default="auto")
 words = parser.parse_args()
+logging.basicConfig(level=logging.INFO)
 
 saving = pl.callbacks.ModelCheckpoint(dirpath=words.checkpoints, every_n_train_steps=2, save_last="link")
-trainer = pl.Trainer(max_steps=words.steps, max_epochs=1, callbacks=[saving], logger=False, enable_progress_bar=False)
+trainer = pl.Trainer(
+    max_steps=words.steps, max_epochs=1, callbacks=[saving], logger=False, enable_progress_bar=False, devices=words.devices
+)
 last = Path(words.checkpoints) / "last.ckpt"
 trainer.fit(Model(), datamodule=StreamDataModule(Loader(words.stream)), ckpt_path=str(last) if last.exists() else None)
 print(f"{trainer.global_step} steps")

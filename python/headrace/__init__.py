@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.batch import BytesColumn, Ragged
     from headrace.loader import Loader
     from headrace.mesh import Mesh
-    from headrace.produce import plan, produce
+    from headrace.producing import plan, produce
     from headrace.recipe import Recipe
     from headrace.step import Lane, MicroBatch, Step
     from headrace.writer import PerLane, Writer
@@ -68,8 +68,8 @@ _FROM = {
     "Recipe": "recipe",
     "Step": "step",
     "Writer": "writer",
-    "plan": "produce",
-    "produce": "produce",
+    "plan": "producing",
+    "produce": "producing",
 }
 
 

@@ -67,14 +67,14 @@ class Producers:
     """Runs `count` producers of a recipe until `stop`, or until they have filled the stream."""
 
     def __init__(self, recipe: Any, stream: str, count: int = 1) -> None:  # noqa: ANN401
-        from headrace import produce
+        from headrace.producing import command, failure, recipe_words
 
         if count < 1:
             raise errors.InvalidArgument(f"producers={count}: at least one, or none at all (give the stream's URI, no recipe)")
         self._stack = contextlib.ExitStack()
-        words = self._stack.enter_context(produce.recipe_words(recipe))
-        self._command = [produce.command(), "produce", *words, "--stream", stream, "--drain", _DRAIN, "--json"]
-        self._failure_of = produce.failure
+        words = self._stack.enter_context(recipe_words(recipe))
+        self._command = [command(), "produce", *words, "--stream", stream, "--drain", _DRAIN, "--json"]
+        self._failure_of = failure
         self._children = [_Child() for _ in range(count)]
         self._failed: errors.Error | None = None
         self._stopping = threading.Event()
@@ -215,13 +215,9 @@ def _listen(process: subprocess.Popen[bytes], said: deque[str]) -> None:
 
 def stream_of(recipe: Any) -> str:  # noqa: ANN401
     """The stream that a recipe fills."""
-    try:
-        from headrace import produce
-    except ImportError:
-        raise errors.Unsupported(
-            "hr.Loader(recipe=…) comes with version 0.3; start `headrace produce` beside it and give the stream's URI"
-        ) from None
-    return produce.stream_of(recipe)
+    from headrace import producing
+
+    return producing.stream_of(recipe)
 
 
 def starts_producers(is_first: bool) -> bool:

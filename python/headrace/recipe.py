@@ -119,7 +119,7 @@ class Recipe:
 
     def plan(self, *, steps: int = 64, **options: Any) -> dict[str, Any]:  # noqa: ANN401
         """What it would do, before anything is written: shares, padding, cost spread, bytes, money (`headrace plan`)."""
-        from headrace.produce import plan
+        from headrace.producing import plan
 
         return plan(self, steps=steps, **options)
 

@@ -59,3 +59,9 @@ def test_the_command_is_installed_beside_python() -> None:
     command = Path(sys.executable).parent / "headrace"
     with command.open("rb") as file:
         assert file.read(4) == b"\x7fELF"
+
+
+def test_produce_stays_a_function_whatever_else_is_used() -> None:
+    """A submodule of the same name would take its place as soon as anything imports it."""
+    program = "import headrace; headrace.plan; import headrace.embedded; headrace.Recipe(); assert callable(headrace.produce)"
+    subprocess.run([sys.executable, "-c", program], check=True)

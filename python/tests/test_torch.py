@@ -248,3 +248,14 @@ def test_a_feed_counts_what_was_trained_on(packed: PackedStream) -> None:
 def test_a_feed_refuses_steps_that_are_not_the_optimizers(packed: PackedStream) -> None:
     with Loader(packed.uri, dp=(0, 4)) as loader, pytest.raises(hr.InvalidArgument, match="make it 3"):
         next(iter(Feed(loader, sequences=2, per_step=2)))
+
+
+def test_a_feed_takes_the_share_of_its_framework(packed: PackedStream) -> None:
+    with Loader(packed.uri) as told_nothing:
+        Feed(told_nothing).belongs_to(1, 3)
+        assert told_nothing.mesh.dp == (1, 3)
+    with Loader(packed.uri, mesh={"dp": (1, 2), "tp": (0, 2)}) as loader:
+        Feed(loader).belongs_to(2, 4)
+        assert loader.mesh.dp == (1, 2)
+        with pytest.raises(hr.InvalidArgument, match="one of 4 processes"):
+            Feed(loader).belongs_to(0, 1)

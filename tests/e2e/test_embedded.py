@@ -17,7 +17,6 @@ from calls import binary
 
 hr = pytest.importorskip("headrace")
 pytest.importorskip("headrace._core", reason="THE PACKAGE IS NOT BUILT: what needs it is left out")
-pytest.importorskip("headrace.produce", reason="THIS VERSION HAS NO PRODUCERS: what needs them is left out")
 from headrace import embedded  # noqa: E402
 
 DOCUMENTS = 600

@@ -25,13 +25,13 @@ def stream(tmp_path: Path) -> str:
     return write_packed(tmp_path / "stream", steps=6, lanes=4, sequences=2).uri
 
 
-def run(tmp_path: Path, *words: str) -> str:
+def run(tmp_path: Path, *words: str, errors: bool = False) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    return done.stdout + done.stderr if errors else done.stdout
 
 
 def example(name: str) -> str:
@@ -54,6 +54,29 @@ def test_hf_trainer(stream: str, tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="TRANSFORMERS IS NOT INSTALLED: what needs it is left out")
     assert run(tmp_path, example("hf_trainer"), stream, "--steps", "2").endswith("2 steps\n")
     assert run(tmp_path, example("hf_trainer"), stream).endswith("6 steps\n")
+
+
+def test_hf_trainer_in_two_processes(stream: str, tmp_path: Path) -> None:
+    """A rank's share of a step is half of it, and the losses are those of the whole."""
+    pytest.importorskip("transformers", reason="TRANSFORMERS IS NOT INSTALLED: what needs it is left out")
+
+    def losses(*words: str) -> list[float]:
+        return [float(loss) for loss in re.findall(r"'loss': ([\d.]+)", run(tmp_path, *words))]
+
+    alone = losses(example("hf_trainer"), stream, "--output", "a", "--batch", "8", "--accumulate", "1")
+    launch = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    both = losses(*launch, example("hf_trainer"), stream, "--output", "b", "--batch", "4", "--accumulate", "1")
+    assert len(alone) == 6
+    assert both == pytest.approx(alone, abs=0.002)
+
+
+def test_lightning_trainer_in_two_processes(stream: str, tmp_path: Path) -> None:
+    """Lightning starts the second one by itself, after the loader was opened."""
+    pytest.importorskip("lightning.pytorch", reason="LIGHTNING IS NOT INSTALLED: what needs it is left out")
+    said = run(tmp_path, example("lightning_trainer"), stream, "--devices", "2", errors=True)
+    assert "dp 0/2 reads lanes 0 to 1 of 4" in said
+    assert "dp 1/2 reads lanes 2 to 3 of 4" in said
+    assert said.count("batch 5: loss") == 2
 
 
 def test_lightning_trainer(stream: str, tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ handed out and not trained on comes again with the next iteration.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace.errors import InvalidArgument
+from headrace.mesh import AXES
 from headrace.torch.loader import Loader, TensorBatch
 
 Make = Callable[[TensorBatch], Any]
@@ -44,6 +46,20 @@ class Feed:
                 raise InvalidArgument('this loader has handed out steps already: open it with ack="manual"')
             loader._ack = "manual"
             loader._acked = loader._core.cursor
+
+    def belongs_to(self, rank: int, size: int) -> None:
+        """Which process of how many the framework is. A loader that was told nothing takes that share; any other is refused."""
+        mesh = self.loader.mesh
+        have = math.prod(getattr(mesh, axis)[1] for axis in AXES)
+        if have == size:
+            return
+        if have != 1:
+            raise InvalidArgument(
+                f"the loader is one of {have} processes ({mesh}), and the framework that trains one of {size}: some samples "
+                "would be trained on twice, or by nobody. Is distributed training switched on (on CPUs, the Trainer wants "
+                "use_cpu=True)?"
+            )
+        self.loader.resize(dp=(rank, size))
 
     def __iter__(self) -> Iterator[Any]:
         if self.loader._role == "train":

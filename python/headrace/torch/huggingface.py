@@ -99,7 +99,10 @@ class TrainerMixin:
             per_step=settings.gradient_accumulation_steps,
             make=self._inputs,
         )
+        self._stream.belongs_to(settings.process_index, settings.world_size)
         self._eval_stream = eval_stream
+        if eval_stream is not None:
+            Feed(eval_stream).belongs_to(settings.process_index, settings.world_size)
         self.add_callback(StreamCallback(self._stream, pin))  # type: ignore[attr-defined]
 
     def _inputs(self, batch: TensorBatch) -> dict[str, Any]:

@@ -50,6 +50,10 @@ class StreamDataModule(pl.LightningDataModule):
         trainer = self.trainer
         if trainer is None:
             return
+        # Lightning starts its own processes, and the loader was opened before they knew which one they are.
+        self._feed.belongs_to(trainer.global_rank, trainer.world_size)
+        if self._eval is not None:
+            Feed(self._eval).belongs_to(trainer.global_rank, trainer.world_size)
         if self._sequences is not None:
             self._feed._per_step = trainer.accumulate_grad_batches
         if not any(isinstance(callback, StreamCallback) for callback in trainer.callbacks):
