@@ -273,11 +273,13 @@ void Loader::Close(Duration patience) {
   }
   for (auto& prefetch : working) prefetch->Stop();
   for (auto& prefetch : working) prefetch->Join();
-  if (!session || !session->Stop() || patience <= Duration::zero()) return;
-  Status status = log_->Commit(UnpinEdit{session->name()}, Deadline::After(clock(), patience)).status();
-  if (!status.ok() && status.code() != Code::kNotFound) {
-    HR_LOG(kInfo, "the session's pin is left to expire", {"pin", session->name()}, {"reason", status.message()});
+  if (session && session->Stop() && patience > Duration::zero()) {
+    Status status = log_->Commit(UnpinEdit{session->name()}, Deadline::After(clock(), patience)).status();
+    if (!status.ok() && status.code() != Code::kNotFound) {
+      HR_LOG(kInfo, "the session's pin is left to expire", {"pin", session->name()}, {"reason", status.message()});
+    }
   }
+  log_->Retire();  // views may keep the log for long; its hint would be waited for
 }
 
 bool Loader::closed() const {

@@ -48,7 +48,9 @@ StreamLog::StreamLog(StreamInfo info, StreamContext context, StatePtr newest)
       tend_(context_.executor->MakeSignal()),
       background_(*context_.executor) {}
 
-StreamLog::~StreamLog() {
+StreamLog::~StreamLog() { Retire(); }
+
+void StreamLog::Retire() {
   stop_.request_stop();
   std::lock_guard lock(mutex_);
   closing_ = true;

@@ -55,6 +55,8 @@ class StreamLog {
   static Result<std::shared_ptr<StreamLog>> Open(StreamContext context, const Deadline& deadline);
 
   ~StreamLog();
+  // Ends what goes on in the background at once, for whoever takes the executor down while others still hold the log. Commits nothing after that.
+  void Retire();
 
   const StreamInfo& info() const { return info_; }
   StreamContext& context() { return context_; }
