@@ -208,3 +208,30 @@ def test_producers_are_told_where_the_job_is(recipe: Path) -> None:
         assert (said["role"], said["reader"], "loader-" + said["id"]) == ("loader", "train", file.name)
         assert said["counter"] >= 1
     assert not list(status.glob("loader-*"))
+
+
+@pytest.mark.slow
+def test_torch_trains_straight_from_a_recipe(recipe: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="TORCH IS NOT INSTALLED: what needs it is left out")
+    from headrace.torch import Checkpoints, Loader
+
+    model = torch.nn.Embedding(256, 256)
+    optimizer = torch.optim.SGD(model.parameters(), lr=50.0)
+    losses: dict[int, float] = {}
+    for stop_after in (4, 1000):
+        with Loader(recipe=recipe, timeout=60) as loader:
+            checkpoints = Checkpoints(loader, tmp_path / "checkpoints")
+            checkpoints.load({"data": loader})
+            for step in loader:
+                loss = torch.nn.functional.cross_entropy(model(step["tokens"]).flatten(0, 1), step["labels"].flatten())
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                assert step.number not in losses
+                losses[step.number] = loss.item()
+                if step.number == stop_after:
+                    checkpoints.save({"data": loader})
+                    break
+            steps = loader.stats()["frontier_step"]
+    assert list(losses) == list(range(int(steps)))
+    assert losses[max(losses)] < losses[0]

@@ -76,6 +76,13 @@ def test_one_rank_reads_for_its_peers(packed: PackedStream, tmp_path: Path, form
     assert reading == [0, 4], "one per data-parallel coordinate"
 
 
+def test_a_save_in_the_background_pins_when_it_is_done(packed: PackedStream, tmp_path: Path) -> None:
+    answers = torch_ranks.run(torch_ranks.saves_in_background, 2, tmp_path / "job", packed.uri, str(tmp_path / "checkpoints"))
+    assert [answer["kept"] for answer in answers] == [[3], [3]]
+    assert 3 in answers[0]["pins"]
+    assert not {1, 2} & set(answers[0]["pins"])
+
+
 def test_an_error_of_the_one_who_reads_reaches_its_peers(tmp_path: Path) -> None:
     stream = write_packed(tmp_path / "stream", steps=4, lanes=2, sequences=1)
     [victim] = (tmp_path / "stream" / "data").rglob("1-2-*")

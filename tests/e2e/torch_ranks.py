@@ -145,6 +145,21 @@ def reads_for_peers(rank: int, ranks: int, uri: str, format: str, cp: str) -> di
     return {"compared": compared, "fetched": fetched}
 
 
+def saves_in_background(rank: int, ranks: int, uri: str, folder: str) -> dict[str, Any]:
+    """The state is that of the call, and the pin comes when all ranks have written."""
+    model = torch.nn.Linear(4, 4)
+    with Loader(uri, dp=(rank, ranks)) as loader:
+        checkpoints = Checkpoints(loader, folder, keep_last=1)
+        steps = iter(loader)
+        for _ in range(3):
+            next(steps)
+            saving = checkpoints.async_save({"model": model.state_dict(), "data": loader})
+        next(steps)  # while it is being written
+        saving.result()
+        dist.barrier()
+        return {"kept": checkpoints.steps(), "pins": sorted(loader.pins().values())}
+
+
 def fails_for_all(rank: int, ranks: int, uri: str) -> dict[str, Any]:
     """The rank that reads finds damage: its peers must hear of it instead of waiting."""
     with Loader(uri, mesh={"tp": (rank, ranks)}, broadcast_at="tp", groups={"tp": dist.group.WORLD}) as loader:
