@@ -16,6 +16,9 @@
 namespace {
 thread_local size_t allocations = 0;
 }  // namespace
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // gcc does not see that both are replaced
+#endif
 void* operator new(size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;
