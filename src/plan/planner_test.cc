@@ -1,3 +1,7 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wrestrict"  // gcc 12 warns about its own string
+#endif
+
 #include "plan/planner.h"
 
 #include <gtest/gtest.h>

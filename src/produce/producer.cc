@@ -94,7 +94,10 @@ std::optional<uint16_t> Producer::Choose() {
     report_.waiting = "other strands";
     return std::nullopt;
   }
-  const uint64_t first = info.order == Order::kPlanned ? info.blocks.FirstStep(block) : state->manifest.frontier_step;
+  // Blocks of strands that have ended are void, so that the plan's own numbers would be too high.
+  uint64_t first = state->manifest.frontier_step;
+  for (uint64_t b = state->manifest.frontier_block; info.order == Order::kPlanned && b < block; ++b)
+    first += state->manifest.strands[b % info.strands].ended ? 0 : info.blocks.Steps(b);
   if (first >= MostSteps()) {
     report_.waiting = options_.steps && first >= *options_.steps ? "other producers" : "readers";
     return std::nullopt;

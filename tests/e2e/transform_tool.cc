@@ -33,9 +33,9 @@ Status WriteBatches(const std::string& path, const std::vector<BatchPointer>& ba
   if (batches.empty()) return Status::Ok();
   HR_ASSIGN_OR_RETURN_ARROW(auto file, arrow::io::FileOutputStream::Open(path), "open the output");
   HR_ASSIGN_OR_RETURN_ARROW(auto writer, arrow::ipc::MakeStreamWriter(file, batches[0]->schema()), "write the output");
-  for (const auto& batch : batches) HR_RETURN_IF_ERROR(FromArrow(writer->WriteRecordBatch(*batch), "write the output"));
-  HR_RETURN_IF_ERROR(FromArrow(writer->Close(), "write the output"));
-  return FromArrow(file->Close(), "write the output");
+  for (const auto& batch : batches) HR_RETURN_IF_ERROR(CannotDo(writer->WriteRecordBatch(*batch), "write the output"));
+  HR_RETURN_IF_ERROR(CannotDo(writer->Close(), "write the output"));
+  return CannotDo(file->Close(), "write the output");
 }
 
 Status Run(const std::vector<std::string>& arguments) {
