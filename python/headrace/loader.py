@@ -30,7 +30,7 @@ _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
 def _lineage(uri: str, options: dict[str, str], step: int, first: int, end: int) -> list[dict[str, Any]]:
-    from headrace.produce import run
+    from headrace.producing import run
 
     samples = run(["lineage", uri, "--step", str(step)], options)["samples"]
     return [sample for sample in samples if first <= sample["lane"] < end]

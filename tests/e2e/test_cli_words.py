@@ -12,7 +12,6 @@ import pytest
 from calls import ROOT, Headrace
 
 LATER = {
-    "produce": "0.3", "plan": "0.3", "lineage": "0.3", "mix": "0.3",
     "blame": None, "node": None, "top": None, "dashboard": None, "copy": None,
 }  # fmt: skip
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-# transformers imports torch where it is, which takes long and is needed for nothing here.
-os.environ["USE_TORCH"] = "0"
 pa = pytest.importorskip("pyarrow")
 tokenizers = pytest.importorskip("tokenizers")
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
