@@ -259,8 +259,7 @@ def test_views_outlive_the_step_the_loader_and_the_files(tmp_path: Path) -> None
 
 
 def test_nothing_leaks_over_many_steps(tmp_path: Path) -> None:
-    uri = write_numbers(tmp_path / "s", 2000, lanes=2, width=2000, block_steps=50)
-    loader = hr.Loader(uri, role="eval")
+    uri = write_numbers(tmp_path / "s", 2000, lanes=2, width=200, block_steps=20)
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -269,17 +268,18 @@ def test_nothing_leaks_over_many_steps(tmp_path: Path) -> None:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     marks = []
-    for _ in range(6):  # 12,000 steps; the pool of a few blocks is warm after the first rounds
-        total = 0
-        for step in loader:
-            total += int(step["x"][0, 0]) + len(list(step.lanes()))
-        gc.collect()
-        marks.append((resident(), descriptors(), threads()))
-    warm, last = marks[2], marks[-1]
-    assert last[0] - warm[0] < 30e6, marks
+    # A small window: how deep the loader reads ahead, and so how many threads it has, depends on the machine's mood otherwise.
+    with hr.Loader(uri, role="eval", window="1MB") as loader:
+        for _ in range(100):  # 200,000 steps; every thread's heap is warm after the first half
+            total = 0
+            for step in loader:
+                total += int(step["x"][0, 0]) + len(list(step.lanes()))
+            gc.collect()
+            marks.append((resident(), descriptors(), threads()))
+    warm, last = marks[49], marks[-1]
+    assert last[0] - warm[0] < 10e6, marks
     assert last[1] <= warm[1] + 2, marks
-    assert last[2] <= warm[2] + 4, marks
-    loader.close()
+    assert max(mark[2] for mark in marks) < threads() + 40, marks
 
 
 def test_no_thread_survives_close(numbers: str) -> None:
