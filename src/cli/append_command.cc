@@ -1,11 +1,15 @@
 // `headrace append STREAM [FILE…]`: steps from files and pipes.
 
+#include "cli/append_command.h"
+
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/command.h"
+#include "cli/lake_program.h"
 #include "cli/progress.h"
 #include "cli/step_inputs.h"
 #include "cli/stream_for_command.h"
@@ -37,12 +41,18 @@ std::string Steps(uint64_t count) { return fmt::format("{} step{}", count, count
 
 class AppendCommand final : public Command {
  public:
+  explicit AppendCommand(OpenArrowSteps open_arrow) : open_arrow_(std::move(open_arrow)) {}
   std::string name() const override { return "append"; }
-  std::string summary() const override { return "append steps to a stream, from .npz files or JSON lines"; }
+  std::string summary() const override { return "append steps to a stream, from .npz files, JSON lines or Arrow"; }
 
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
-    app.add_option("FILE", files_, "each .npz is one step, each line of a .jsonl is one step; none, or -: JSON lines from stdin");
+    app.add_option("FILE", files_,
+                   "a step each: an .npz, a line of .jsonl, a batch of .arrow; none or -: JSON lines or Arrow on stdin");
+    app.add_option("--format", format_, "what the files are, whatever their names: jsonl, npz or arrow")
+        ->type_name("FORMAT")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, StepFormat>{
+            {"jsonl", StepFormat::kJsonLines}, {"npz", StepFormat::kNpz}, {"arrow", StepFormat::kArrow}}));
     app.add_option("--source", options_.source,
                    "append each step of this source exactly once: a run that is repeated goes on where it was")
         ->type_name("NAME")
@@ -56,8 +66,9 @@ class AppendCommand final : public Command {
     app.footer(
         "A step is one global batch: every column with all lanes together; its leading dimension is split evenly over the lanes.\n"
         "JSON: nested lists for arrays, lists of lists for ragged columns, lists of texts for bytes columns. .npz: written with\n"
-        "numpy.savez; a ragged or bytes column c as the arrays c.values and c.offsets. Numbers that a column's type cannot hold\n"
-        "are refused. What a step is, and what happens if a process dies: docs/guide/streams.md\n"
+        "numpy.savez; a ragged or bytes column c as the arrays c.values and c.offsets. Arrow IPC (file or stream): a column of numbers,\n"
+        "or of lists that are equally long, for an array; of lists for a ragged column; of texts or binaries for a bytes column; no\n"
+        "nulls. Numbers that a column's type cannot hold are refused. What a step is, and what happens if a process dies: docs/guide/streams.md\n"
         "\n"
         "  headrace append /data/live step1.npz step2.npz\n"
         "  generate | headrace append s3://bucket/live --source generator-3\n"
@@ -65,14 +76,17 @@ class AppendCommand final : public Command {
   }
 
   Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
-    HR_RETURN_IF_ERROR(StepInputs::CheckNames(files_));
+    HR_ASSIGN_OR_RETURN(std::vector<StepInput> inputs, StepInputs::ByName(files_, format_));
+    HR_RETURN_IF_ERROR(LeaveArrowToOthers(inputs));
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
+    HR_RETURN_IF_ERROR(StepInputs::LookAtStdin(inputs, stop));
+    HR_RETURN_IF_ERROR(LeaveArrowToOthers(inputs));
     Drain drain(stop);
     Deadline deadline = drain.deadline();
     Appender appender(log, options_);
-    StepInputs inputs(files_, log->info(), stop);
+    StepInputs steps(std::move(inputs), log->info(), stop, open_arrow_);
     uint64_t skipped = 0;
-    Status status = Append(appender, inputs, skipped, Deadline::OnlyStop(stop), deadline);
+    Status status = Append(appender, steps, skipped, Deadline::OnlyStop(stop), deadline);
     bool stopped = status.code() == Code::kCancelled && stop.stop_requested();
     if (!status.ok() && !stopped) {
       std::string before = appender.appended() > 0 ? fmt::format("; {} before it were appended", Steps(appender.appended())) : "";
@@ -82,6 +96,12 @@ class AppendCommand final : public Command {
   }
 
  private:
+  // Does not return if there is Arrow and headrace-lake reads it.
+  Status LeaveArrowToOthers(const std::vector<StepInput>& inputs) const {
+    auto arrow = std::ranges::find(inputs, StepFormat::kArrow, &StepInput::format);
+    return arrow == inputs.end() || open_arrow_ ? Status() : HandOverToLake("reading Arrow IPC").Annotate(arrow->name);
+  }
+
   static Status Append(Appender& appender, StepInputs& inputs, uint64_t& skipped, const Deadline& begin,
                        const Deadline& deadline) {
     Progress progress;
@@ -130,11 +150,16 @@ class AppendCommand final : public Command {
 
   std::string uri_;
   std::vector<std::string> files_;
+  std::optional<StepFormat> format_;
   AppendOptions options_;
+  OpenArrowSteps open_arrow_;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> MakeAppendCommand() { return std::make_unique<AppendCommand>(); }
+std::unique_ptr<Command> MakeAppendCommand() { return MakeAppendCommandWithArrow({}); }
+std::unique_ptr<Command> MakeAppendCommandWithArrow(OpenArrowSteps open_arrow) {
+  return std::make_unique<AppendCommand>(std::move(open_arrow));
+}
 
 }  // namespace headrace::cli

@@ -44,6 +44,7 @@ std::unique_ptr<Command> MakeDemoCommand();
 std::unique_ptr<Command> MakeProbeCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeCreateCommand();
+// Hands over to headrace-lake where an input is Arrow.
 std::unique_ptr<Command> MakeAppendCommand();
 std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeDigestCommand();

@@ -19,31 +19,6 @@ std::vector<std::string> OwnWords() {
   return words;
 }
 
-// Only returns if it cannot be done.
-Status HandOver(const std::vector<std::string>& words) {
-  std::error_code error;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path program = own.parent_path() / "headrace-lake";
-  if (error || access(program.c_str(), X_OK) != 0) {
-    return Status(
-        Code::kUnsupported,
-        "this Headrace was built without what reads a lake (headrace-lake is missing beside it); build it with HEADRACE_LAKE=ON");
-  }
-  // Asked first, so that a person is told what to do, not what the system's linker thinks.
-  if (void* arrow = dlopen(HEADRACE_ARROW_LIBRARY, RTLD_LAZY | RTLD_LOCAL); arrow == nullptr) {
-    return Status(
-        Code::kUnsupported,
-        fmt::format("reading a lake needs the Python package pyarrow {} beside Headrace: `pip install 'pyarrow=={}.*'` ({})",
-                    HEADRACE_ARROW_MAJOR, HEADRACE_ARROW_MAJOR, dlerror()));
-  }
-  std::vector<char*> arguments;
-  std::vector<std::string> kept = words;
-  for (std::string& word : kept) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execv(program.c_str(), arguments.data());
-  return Status(Code::kUnsupported, fmt::format("cannot start {}: {}", program.string(), std::strerror(errno)));
-}
-
 class LakeCommand final : public Command {
  public:
   LakeCommand(std::string name, std::string summary) : name_(std::move(name)), summary_(std::move(summary)) {}
@@ -53,7 +28,7 @@ class LakeCommand final : public Command {
     // Words and help are the other program's to understand.
     app.allow_extras();
     app.prefix_command();
-    app.preparse_callback([this](size_t) { refused_ = HandOver(OwnWords()); });
+    app.preparse_callback([this](size_t) { refused_ = HandOverToLake("reading a lake"); });
   }
   Result<ExitStatus> Run(const Console&, std::stop_token) override { return refused_; }
 
@@ -63,6 +38,31 @@ class LakeCommand final : public Command {
 };
 
 }  // namespace
+
+Status HandOverToLake(std::string_view what) {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path program = own.parent_path() / "headrace-lake";
+  if (error || access(program.c_str(), X_OK) != 0) {
+    return Status(
+        Code::kUnsupported,
+        fmt::format(
+            "this Headrace was built without what {} needs (headrace-lake is missing beside it); build it with HEADRACE_LAKE=ON",
+            what));
+  }
+  // Asked first, so that a person is told what to do, not what the system's linker thinks.
+  if (void* arrow = dlopen(HEADRACE_ARROW_LIBRARY, RTLD_LAZY | RTLD_LOCAL); arrow == nullptr) {
+    return Status(Code::kUnsupported,
+                  fmt::format("{} needs the Python package pyarrow {} beside Headrace: `pip install 'pyarrow=={}.*'` ({})", what,
+                              HEADRACE_ARROW_MAJOR, HEADRACE_ARROW_MAJOR, dlerror()));
+  }
+  std::vector<char*> arguments;
+  std::vector<std::string> kept = OwnWords();
+  for (std::string& word : kept) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  return Status(Code::kUnsupported, fmt::format("cannot start {}: {}", program.string(), std::strerror(errno)));
+}
 
 Commands LakeCommands() {
   Commands commands;

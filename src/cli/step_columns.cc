@@ -15,16 +15,10 @@ using nlohmann::json;
 
 Status Wrong(std::string why) { return Status(Code::kInvalidArgument, std::move(why)); }
 
-Status InColumn(const Column& column, std::string_view why) { return Wrong(fmt::format("column \"{}\": {}", column.name, why)); }
-
 std::string Known(const std::vector<Column>& columns) {
   std::string names;
   for (const Column& column : columns) names += (names.empty() ? "" : ", ") + column.name;
   return names;
-}
-
-Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns) {
-  return Wrong(fmt::format("there is no column \"{}\"; the stream has {}", name, Known(columns)));
 }
 
 Result<Number> ReadNumber(const json& value) {
@@ -103,18 +97,9 @@ Status ReadTexts(const json& value, StepColumn& column) {
   return {};
 }
 
-// The array with its numbers in the column's type.
 Result<Array> Converted(const NpyArray& from, Dtype dtype) {
   if (from.kind != NpyArray::kNumbers) return Wrong("it holds texts, not numbers");
-  Array source{from.dtype, from.shape, from.bytes};
-  if (from.shape.size() > Array::kMaxDims) return Wrong(fmt::format("it has more than {} dimensions", Array::kMaxDims));
-  if (from.dtype == dtype) return source;
-  std::string bytes(source.elements() * DtypeBytes(dtype), '\0');
-  for (uint64_t i = 0; i < source.elements(); ++i) {
-    std::string why = StoreAs(ElementOf(source, i), dtype, reinterpret_cast<std::byte*>(bytes.data()) + i * DtypeBytes(dtype));
-    if (!why.empty()) return Wrong(fmt::format("element {}: {}", i, why));
-  }
-  return Array{dtype, from.shape, Bytes::FromString(std::move(bytes))};
+  return cli::Converted(Array{from.dtype, from.shape, from.bytes}, dtype);
 }
 
 void AppendUtf8(uint32_t point, std::string& out) {
@@ -194,6 +179,23 @@ Status ReadColumn(const std::vector<NpyArray>& arrays, const Column& column, Ste
 }
 
 }  // namespace
+
+Status InColumn(const Column& column, std::string_view why) { return Wrong(fmt::format("column \"{}\": {}", column.name, why)); }
+
+Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns) {
+  return Wrong(fmt::format("there is no column \"{}\"; the stream has {}", name, Known(columns)));
+}
+
+Result<Array> Converted(const Array& from, Dtype dtype) {
+  if (from.shape.size() > Array::kMaxDims) return Wrong(fmt::format("it has more than {} dimensions", Array::kMaxDims));
+  if (from.dtype == dtype) return from;
+  std::string bytes(from.elements() * DtypeBytes(dtype), '\0');
+  for (uint64_t i = 0; i < from.elements(); ++i) {
+    std::string why = StoreAs(ElementOf(from, i), dtype, reinterpret_cast<std::byte*>(bytes.data()) + i * DtypeBytes(dtype));
+    if (!why.empty()) return Wrong(fmt::format("element {}: {}", i, why));
+  }
+  return Array{dtype, from.shape, Bytes::FromString(std::move(bytes))};
+}
 
 Result<std::vector<StepColumn>> StepFromJson(const json& object, const std::vector<Column>& columns) {
   if (!object.is_object())

@@ -24,6 +24,12 @@ struct StepColumn {
 Result<std::vector<StepColumn>> StepFromJson(const nlohmann::json& object, const std::vector<Column>& columns);
 Result<std::vector<StepColumn>> StepFromNpz(const std::vector<NpyArray>& arrays, const std::vector<Column>& columns);
 
+// The array with its numbers in another type; refused if one does not fit.
+Result<Array> Converted(const Array& from, Dtype dtype);
+// What is wrong with a column of a step, and the name that the stream does not have.
+Status InColumn(const Column& column, std::string_view why);
+Status NoSuchColumn(std::string_view name, const std::vector<Column>& columns);
+
 // The same number of rows for each lane; refused if that cannot be.
 Result<std::vector<Body>> SplitOverLanes(const std::vector<StepColumn>& step, const StreamInfo& info);
 

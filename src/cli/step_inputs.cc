@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cli/input_descriptor.h"
 #include "cli/step_columns.h"
 
 namespace headrace::cli {
@@ -18,9 +18,17 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 20;
 constexpr size_t kLongestLine = size_t{1} << 30;
-constexpr int kPollMilliseconds = 100;
 
-bool IsNpz(std::string_view name) { return Lower(name).ends_with(".npz"); }
+std::optional<StepFormat> FormatByName(std::string_view name) {
+  std::string lower = Lower(name);
+  auto ends = [&](std::initializer_list<std::string_view> endings) {
+    return std::ranges::any_of(endings, [&](std::string_view ending) { return lower.ends_with(ending); });
+  };
+  if (ends({".npz"})) return StepFormat::kNpz;
+  if (ends({".jsonl", ".ndjson"})) return StepFormat::kJsonLines;
+  if (ends({".arrow", ".arrows", ".ipc", ".feather"})) return StepFormat::kArrow;
+  return std::nullopt;
+}
 
 Result<Bytes> ReadWhole(const std::string& name) {
   int descriptor = open(name.c_str(), O_RDONLY | O_CLOEXEC);
@@ -45,42 +53,55 @@ Result<Bytes> ReadWhole(const std::string& name) {
 
 }  // namespace
 
-StepInputs::StepInputs(std::vector<std::string> files, const StreamInfo& info, std::stop_token stop)
-    : files_(std::move(files)), info_(info), stop_(std::move(stop)) {
-  if (files_.empty()) files_.emplace_back("-");
+bool BeginsLikeArrow(std::string_view head) {
+  constexpr std::string_view kFile = "ARROW1", kStream = "\xFF\xFF\xFF\xFF";
+  return !head.empty() && std::ranges::any_of(std::initializer_list{kFile, kStream}, [&](std::string_view magic) {
+    return head.substr(0, magic.size()) == magic.substr(0, head.size());
+  });
 }
+
+StepInputs::StepInputs(std::vector<StepInput> inputs, const StreamInfo& info, std::stop_token stop, OpenArrowSteps open_arrow)
+    : inputs_(std::move(inputs)), info_(info), stop_(std::move(stop)), open_arrow_(std::move(open_arrow)) {}
 
 StepInputs::~StepInputs() { Close(); }
 
-Status StepInputs::CheckNames(const std::vector<std::string>& files) {
-  for (const std::string& name : files) {
-    std::string lower = Lower(name);
-    auto ends = [&](std::initializer_list<std::string_view> endings) {
-      return std::ranges::any_of(endings, [&](std::string_view ending) { return lower.ends_with(ending); });
-    };
-    if (name == "-" || ends({".npz", ".jsonl", ".ndjson"})) continue;
-    if (ends({".arrow", ".arrows", ".ipc", ".feather"})) {
-      return Status(
-          Code::kUnsupported,
-          fmt::format("{} is Arrow IPC, which a later version will read; write .npz (numpy.savez) or JSON lines", name));
-    }
-    return Status(Code::kInvalidArgument,
-                  fmt::format("cannot tell what {} is by its name: steps come from .npz files, .jsonl files, or - for JSON "
-                              "lines on stdin",
-                              name));
+Result<std::vector<StepInput>> StepInputs::ByName(const std::vector<std::string>& files, std::optional<StepFormat> format) {
+  std::vector<StepInput> inputs;
+  for (const std::string& name : files) inputs.push_back({name, format ? format : FormatByName(name)});
+  if (inputs.empty()) inputs.push_back({"-", format});
+  for (const StepInput& input : inputs) {
+    if (input.name == "-" && input.format == StepFormat::kNpz)
+      return Status(Code::kInvalidArgument, "an .npz is read from a file, not from stdin: give its name");
+    if (input.name == "-" || input.format) continue;
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("cannot tell what {} is by its name: steps come from .npz, .jsonl and .arrow files, or - for stdin; "
+                    "--format says what files with other names are",
+                    input.name));
+  }
+  return inputs;
+}
+
+Status StepInputs::LookAtStdin(std::vector<StepInput>& inputs, const std::stop_token& stop) {
+  for (StepInput& input : inputs) {
+    if (input.format) continue;
+    HR_ASSIGN_OR_RETURN(std::string head, PeekWhenReady(STDIN_FILENO, 6, stop));
+    input.format = BeginsLikeArrow(head) ? StepFormat::kArrow : StepFormat::kJsonLines;
   }
   return {};
 }
 
 void StepInputs::Close() {
+  batches_.reset();
   if (descriptor_ > STDIN_FILENO) close(descriptor_);
   descriptor_ = -1;
 }
 
 Result<bool> StepInputs::Open() {
   if (descriptor_ >= 0) return true;
-  if (next_file_ == files_.size()) return false;
-  name_ = files_[next_file_++];
+  if (next_input_ == inputs_.size()) return false;
+  const StepInput& input = inputs_[next_input_++];
+  name_ = input.name;
   line_ = 0;
   at_ = 0;
   buffer_.clear();
@@ -88,6 +109,10 @@ Result<bool> StepInputs::Open() {
   descriptor_ = name_ == "-" ? STDIN_FILENO : open(name_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) return Status(Code::kNotFound, fmt::format("cannot read {}: {}", name_, std::strerror(errno)));
   if (name_ == "-") name_ = "stdin";
+  if (input.format != StepFormat::kArrow) return true;
+  Result<std::unique_ptr<ArrowSteps>> batches = open_arrow_(descriptor_, info_.columns, stop_);
+  if (!batches.ok()) return batches.status().Annotate(name_);
+  batches_ = *std::move(batches);
   return true;
 }
 
@@ -108,65 +133,90 @@ Result<std::optional<std::string>> StepInputs::ReadLine() {
     searched = buffer_.size();
     if (buffer_.size() > kLongestLine)
       return Status(Code::kInvalidArgument, fmt::format("{}, line {}: longer than 1 GiB", name_, line_ + 1));
-    // A terminal or pipe may have nothing to say for a long time, and Ctrl-C does not end a read.
-    struct pollfd wait = {descriptor_, POLLIN, 0};
-    // The signal itself ends a poll early, before anybody has asked to stop.
-    for (int ready = 0; ready == 0 || (ready < 0 && errno == EINTR); ready = poll(&wait, 1, kPollMilliseconds)) {
-      if (stop_.stop_requested()) return Status(Code::kCancelled, "reading was stopped");
-    }
-    if (stop_.stop_requested()) return Status(Code::kCancelled, "reading was stopped");
     buffer_.resize(searched + kReadBytes);
-    ssize_t got = read(descriptor_, buffer_.data() + searched, kReadBytes);
-    buffer_.resize(searched + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) ended_ = true;
-    if (got < 0 && errno != EINTR)
-      return Status(Code::kUnavailable, fmt::format("cannot read {}: {}", name_, std::strerror(errno)));
+    Result<size_t> got = ReadWhenReady(descriptor_, std::span(buffer_).subspan(searched), name_, stop_);
+    buffer_.resize(searched + (got.ok() ? *got : 0));
+    if (!got.ok()) return got.status();
+    ended_ = *got == 0;
   }
+}
+
+bool StepInputs::NpzIsNext() const {
+  return descriptor_ < 0 && next_input_ < inputs_.size() && inputs_[next_input_].format == StepFormat::kNpz;
 }
 
 Result<bool> StepInputs::Skip() {
   while (true) {
-    if (descriptor_ < 0 && next_file_ < files_.size() && IsNpz(files_[next_file_])) {
-      ++next_file_;
+    if (NpzIsNext()) {
+      ++next_input_;
       return true;
     }
     HR_ASSIGN_OR_RETURN(bool open, Open());
     if (!open) return false;
+    if (batches_) {
+      Result<bool> skipped = batches_->Skip();
+      if (!skipped.ok()) return skipped.status().Annotate(fmt::format("{}, {}", name_, batches_->where()));
+      if (*skipped) return true;
+      Close();
+      continue;
+    }
     HR_ASSIGN_OR_RETURN(std::optional<std::string> line, ReadLine());
     if (line && !Trim(*line).empty()) return true;
     if (!line) Close();
   }
 }
 
+Result<std::vector<StepColumn>> StepInputs::ReadNpzStep(const std::string& name) const {
+  HR_ASSIGN_OR_RETURN(Bytes file, ReadWhole(name));
+  Result<std::vector<NpyArray>> arrays = ReadNpz(file);
+  if (!arrays.ok()) return arrays.status().Annotate(name);
+  Result<std::vector<StepColumn>> step = StepFromNpz(*arrays, info_.columns);
+  if (!step.ok()) return step.status().Annotate(name);
+  return step;
+}
+
+Result<std::optional<std::vector<StepColumn>>> StepInputs::ReadLineStep() {
+  HR_ASSIGN_OR_RETURN(std::optional<std::string> line, ReadLine());
+  while (line && Trim(*line).empty()) {
+    HR_ASSIGN_OR_RETURN(line, ReadLine());
+  }
+  if (!line) return std::optional<std::vector<StepColumn>>();
+  nlohmann::json object = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) {
+    return Status(Code::kInvalidArgument, fmt::format("{}, line {}: it is not JSON: {}", name_, line_, line->substr(0, 60)));
+  }
+  Result<std::vector<StepColumn>> step = StepFromJson(object, info_.columns);
+  if (!step.ok()) return step.status().Annotate(fmt::format("{}, line {}", name_, line_));
+  return std::optional(*std::move(step));
+}
+
 Result<std::optional<std::vector<Body>>> StepInputs::Next() {
   using Cells = std::optional<std::vector<Body>>;
   while (true) {
     if (stop_.stop_requested()) return Status(Code::kCancelled, "reading was stopped");
-    std::vector<StepColumn> columns;
+    std::optional<std::vector<StepColumn>> step;
     std::string where;
-    if (descriptor_ < 0 && next_file_ < files_.size() && IsNpz(files_[next_file_])) {
-      where = files_[next_file_++];
-      HR_ASSIGN_OR_RETURN(Bytes file, ReadWhole(where));
-      Result<std::vector<NpyArray>> arrays = ReadNpz(file);
-      if (!arrays.ok()) return arrays.status().Annotate(where);
-      Result<std::vector<StepColumn>> step = StepFromNpz(*arrays, info_.columns);
-      if (!step.ok()) return step.status().Annotate(where);
-      columns = *std::move(step);
+    if (NpzIsNext()) {
+      where = inputs_[next_input_++].name;
+      HR_ASSIGN_OR_RETURN(step, ReadNpzStep(where));
     } else {
       HR_ASSIGN_OR_RETURN(bool open, Open());
       if (!open) return Cells();
-      HR_ASSIGN_OR_RETURN(std::optional<std::string> line, ReadLine());
-      if (!line) Close();
-      if (!line || Trim(*line).empty()) continue;
-      where = fmt::format("{}, line {}", name_, line_);
-      nlohmann::json object = nlohmann::json::parse(*line, nullptr, /*allow_exceptions=*/false);
-      if (object.is_discarded())
-        return Status(Code::kInvalidArgument, fmt::format("{}: it is not JSON: {}", where, line->substr(0, 60)));
-      Result<std::vector<StepColumn>> step = StepFromJson(object, info_.columns);
-      if (!step.ok()) return step.status().Annotate(where);
-      columns = *std::move(step);
+      if (batches_) {
+        Result<std::optional<std::vector<StepColumn>>> batch = batches_->Next();
+        where = fmt::format("{}, {}", name_, batches_->where());
+        if (!batch.ok()) return batch.status().Annotate(where);
+        step = *std::move(batch);
+      } else {
+        HR_ASSIGN_OR_RETURN(step, ReadLineStep());
+        where = fmt::format("{}, line {}", name_, line_);
+      }
+      if (!step) {
+        Close();
+        continue;
+      }
     }
-    Result<std::vector<Body>> cells = SplitOverLanes(columns, info_);
+    Result<std::vector<Body>> cells = SplitOverLanes(*step, info_);
     if (!cells.ok()) return cells.status().Annotate(where);
     return Cells(*std::move(cells));
   }

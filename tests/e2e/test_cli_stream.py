@@ -171,7 +171,6 @@ def test_bad_files_are_refused(headrace: Headrace, tmp_path: Path) -> None:
     fails(headrace, "append", stream, tmp_path / "big.npz", code="InvalidArgument", says="big-endian")
     np.savez(tmp_path / "turned.npz", x=np.asfortranarray(np.ones((2, 3))))
     fails(headrace, "append", stream, tmp_path / "turned.npz", code="InvalidArgument", says="numpy.ascontiguousarray")
-    fails(headrace, "append", stream, "table.arrow", code="Unsupported", says="Arrow IPC")
     fails(headrace, "append", stream, "x.csv", code="InvalidArgument", says="cannot tell what x.csv is")
     fails(headrace, "append", stream, tmp_path / "none.npz", code="NotFound", says="No such file")
     assert headrace("inspect", stream, "--json").json["steps"] == 0

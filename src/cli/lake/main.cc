@@ -1,7 +1,9 @@
-// headrace-lake: the commands of `headrace` that read a lake. People type `headrace produce`, and that program starts this one.
+// headrace-lake: the commands of `headrace` that need Arrow. People type `headrace produce`, and that program starts this one.
 
 #include <malloc.h>
 
+#include "cli/append_command.h"
+#include "cli/lake/arrow_ipc_steps.h"
 #include "cli/lake/commands.h"
 #include "cli/program.h"
 
@@ -11,6 +13,7 @@ namespace {
 Commands AllCommands() {
   Commands commands;
   for (auto make : {MakeProduceCommand, MakePlanCommand, MakeMixCommand, MakeLineageCommand}) commands.push_back(make());
+  commands.push_back(MakeAppendCommandWithArrow(OpenArrowIpcSteps));
   return commands;
 }
 
