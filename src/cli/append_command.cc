@@ -18,6 +18,8 @@
 namespace headrace::cli {
 namespace {
 
+const std::map<std::string, StepFormat> kFormats = {
+    {"jsonl", StepFormat::kJsonLines}, {"npz", StepFormat::kNpz}, {"arrow", StepFormat::kArrow}};
 constexpr Duration kDrain = std::chrono::seconds(10);
 
 // A stop that comes a while after another: time to finish what was begun.
@@ -49,10 +51,13 @@ class AppendCommand final : public Command {
     AddStream(app, uri_);
     app.add_option("FILE", files_,
                    "a step each: an .npz, a line of .jsonl, a batch of .arrow; none or -: JSON lines or Arrow on stdin");
-    app.add_option("--format", format_, "what the files are, whatever their names: jsonl, npz or arrow")
+    app.add_option_function<std::string>(
+           "--format", [this](const std::string& name) { format_ = kFormats.at(name); },
+           "what the files are, whatever their names: jsonl, npz or arrow")
         ->type_name("FORMAT")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, StepFormat>{
-            {"jsonl", StepFormat::kJsonLines}, {"npz", StepFormat::kNpz}, {"arrow", StepFormat::kArrow}}));
+        ->check([](const std::string& name) {
+          return kFormats.contains(name) ? std::string() : fmt::format("{} is not one of jsonl, npz, arrow", name);
+        });
     app.add_option("--source", options_.source,
                    "append each step of this source exactly once: a run that is repeated goes on where it was")
         ->type_name("NAME")
@@ -68,7 +73,8 @@ class AppendCommand final : public Command {
         "JSON: nested lists for arrays, lists of lists for ragged columns, lists of texts for bytes columns. .npz: written with\n"
         "numpy.savez; a ragged or bytes column c as the arrays c.values and c.offsets. Arrow IPC (file or stream): a column of numbers,\n"
         "or of lists that are equally long, for an array; of lists for a ragged column; of texts or binaries for a bytes column; no\n"
-        "nulls. Numbers that a column's type cannot hold are refused. What a step is, and what happens if a process dies: docs/guide/streams.md\n"
+        "nulls. Numbers that a column's type cannot hold are refused. What a step is, and what happens if a process dies:\n"
+        "docs/guide/streams.md\n"
         "\n"
         "  headrace append /data/live step1.npz step2.npz\n"
         "  generate | headrace append s3://bucket/live --source generator-3\n"
