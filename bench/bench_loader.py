@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the loader costs, each figure beside a baseline of the same run.
 
-    .venv/bin/python bench/loader_bench.py [--json] [--megabytes N]
+    .venv/bin/python bench/bench_loader.py [--json] [--megabytes N]
 
 1. One rank from a folder in the page cache, against mmap and CRC32C of the same files on one thread: bytes a second and CPU time.
 2. From the start of the process to the first batch, without the imports; importing the package.
