@@ -34,14 +34,14 @@ Dtype TokenType(std::optional<uint64_t> vocabulary, Dtype stored) {
 
 Status TooLarge(const HeldSample& sample, Dtype dtype) {
   return Status(Code::kInvalidArgument,
-                Cat("row ", sample.window->row->Number(sample.row), " of file ", sample.window->file->Number(sample.row),
+                Cat("row ", sample.part->row->Number(sample.row), " of file ", sample.part->file->Number(sample.row),
                     " has a token that does not fit into ", DtypeName(dtype), ", the stream's type of tokens"));
 }
 
 uint64_t LabelTokens(const Placed& piece, const HeldSample& sample) {
   if (piece.length == 0) return 0;
-  if (!sample.window->loss_mask) return piece.length - 1;
-  const RowColumn& mask = *sample.window->loss_mask;
+  if (!sample.part->loss_mask) return piece.length - 1;
+  const RowColumn& mask = *sample.part->loss_mask;
   std::vector<uint8_t> bits(piece.length);
   mask.CopyIntegers(sample.row, piece.start, piece.length, Dtype::kU8, reinterpret_cast<std::byte*>(bits.data()));
   return static_cast<uint64_t>(std::count_if(bits.begin() + 1, bits.end(), [](uint8_t bit) { return bit != 0; }));
@@ -142,8 +142,8 @@ Result<std::vector<Array>> Constructor::Kept(const std::vector<const HeldSample*
     const size_t width = DtypeBytes(column.dtype);
     std::vector<int64_t> offsets = {0};
     for (const HeldSample* sample : samples) {
-      int64_t length = column.kind == Column::kArray ? 1 : sample == nullptr ? 0 : sample->window->kept[k].length(sample->row);
-      if (sample != nullptr && (sample->window->kept[k].dtype() != column.dtype || sample->window->kept[k].kind() != column.kind))
+      int64_t length = column.kind == Column::kArray ? 1 : sample == nullptr ? 0 : sample->part->kept[k].length(sample->row);
+      if (sample != nullptr && (sample->part->kept[k].dtype() != column.dtype || sample->part->kept[k].kind() != column.kind))
         return Status(Code::kInvalidArgument,
                       Cat("column ", column.name, " has another type than in the stream; `cast` makes them alike"));
       offsets.push_back(offsets.back() + length);
@@ -153,10 +153,10 @@ Result<std::vector<Array>> Constructor::Kept(const std::vector<const HeldSample*
     for (size_t i = 0; i < samples.size(); ++i) {
       const size_t bytes = static_cast<size_t>(offsets[i + 1] - offsets[i]) * width;
       if (bytes == 0) continue;
-      if (samples[i] == nullptr || (column.kind == Column::kArray && samples[i]->window->kept[k].length(samples[i]->row) == 0)) {
+      if (samples[i] == nullptr || (column.kind == Column::kArray && samples[i]->part->kept[k].length(samples[i]->row) == 0)) {
         std::memset(out, 0, bytes);
       } else {
-        const RowColumn& from = samples[i]->window->kept[k];
+        const RowColumn& from = samples[i]->part->kept[k];
         std::memcpy(out, from.data() + from.begin(samples[i]->row) * static_cast<int64_t>(width), bytes);
       }
       out += bytes;
@@ -196,13 +196,12 @@ Result<std::vector<Array>> Constructor::Packed(const StepPlan& plan, size_t lane
       const HeldSample& sample = find(sequences[s], piece.sample.ref);
       const size_t begin = s * plan.length + piece.position;
       fill(at, begin);
-      if (!sample.window->tokens->CopyIntegers(sample.row, piece.start, piece.length, dtype,
-                                               tokens.span().data() + begin * width))
+      if (!sample.part->tokens->CopyIntegers(sample.row, piece.start, piece.length, dtype, tokens.span().data() + begin * width))
         return TooLarge(sample, dtype);
       if (mask) {
         std::byte* out = mask->span().data() + begin;
-        if (sample.window->loss_mask) {
-          if (!sample.window->loss_mask->CopyIntegers(sample.row, piece.start, piece.length, Dtype::kU8, out))
+        if (sample.part->loss_mask) {
+          if (!sample.part->loss_mask->CopyIntegers(sample.row, piece.start, piece.length, Dtype::kU8, out))
             return Status(Code::kInvalidArgument, "a loss_mask holds something else than 0 and 1");
         } else {
           std::memset(out, 1, piece.length);
@@ -213,8 +212,8 @@ Result<std::vector<Array>> Constructor::Packed(const StepPlan& plan, size_t lane
       source.push_back(static_cast<int16_t>(piece.sample.ref.source));
       kept.push_back(&sample);
       lineage.push_back({step, static_cast<uint32_t>(lane), static_cast<uint32_t>(s), piece.position, piece.sample.ref.source,
-                         static_cast<uint32_t>(sample.window->file->Number(sample.row)),
-                         static_cast<int64_t>(sample.window->row->Number(sample.row)), piece.start, piece.length});
+                         static_cast<uint32_t>(sample.part->file->Number(sample.row)),
+                         static_cast<int64_t>(sample.part->row->Number(sample.row)), piece.start, piece.length});
     }
     fill(at, (s + 1) * plan.length);
   }
@@ -240,10 +239,10 @@ Result<std::vector<Array>> Constructor::Ragged(const StepPlan& plan, size_t lane
       const HeldSample& sample = find(sequence, piece.sample.ref);
       samples.push_back(&sample);
       source.push_back(static_cast<int16_t>(piece.sample.ref.source));
-      offsets.push_back(offsets.back() + (sample.window->tokens ? sample.window->tokens->length(sample.row) : 0));
+      offsets.push_back(offsets.back() + (sample.part->tokens ? sample.part->tokens->length(sample.row) : 0));
       lineage.push_back({step, static_cast<uint32_t>(lane), place++, 0, piece.sample.ref.source,
-                         static_cast<uint32_t>(sample.window->file->Number(sample.row)),
-                         static_cast<int64_t>(sample.window->row->Number(sample.row)), 0,
+                         static_cast<uint32_t>(sample.part->file->Number(sample.row)),
+                         static_cast<int64_t>(sample.part->row->Number(sample.row)), 0,
                          static_cast<uint32_t>(offsets.back() - *(offsets.end() - 2))});
     }
   }
@@ -253,8 +252,8 @@ Result<std::vector<Array>> Constructor::Ragged(const StepPlan& plan, size_t lane
     const size_t width = DtypeBytes(dtype);
     Buffer tokens(static_cast<size_t>(offsets.back()) * width);
     for (size_t i = 0; i < samples.size(); ++i) {
-      if (!samples[i]->window->tokens->CopyIntegers(samples[i]->row, 0, offsets[i + 1] - offsets[i], dtype,
-                                                    tokens.span().data() + static_cast<size_t>(offsets[i]) * width))
+      if (!samples[i]->part->tokens->CopyIntegers(samples[i]->row, 0, offsets[i + 1] - offsets[i], dtype,
+                                                  tokens.span().data() + static_cast<size_t>(offsets[i]) * width))
         return TooLarge(*samples[i], dtype);
     }
     arrays.push_back({dtype, {static_cast<uint64_t>(offsets.back())}, std::move(tokens).Freeze()});
@@ -266,9 +265,9 @@ Result<std::vector<Array>> Constructor::Ragged(const StepPlan& plan, size_t lane
     for (size_t i = 0; i < samples.size(); ++i) {
       std::byte* out = mask.span().data() + offsets[i];
       const int64_t length = offsets[i + 1] - offsets[i];
-      if (!samples[i]->window->loss_mask) {
+      if (!samples[i]->part->loss_mask) {
         std::memset(out, 1, static_cast<size_t>(length));
-      } else if (!samples[i]->window->loss_mask->CopyIntegers(samples[i]->row, 0, length, Dtype::kU8, out)) {
+      } else if (!samples[i]->part->loss_mask->CopyIntegers(samples[i]->row, 0, length, Dtype::kU8, out)) {
         return Status(Code::kInvalidArgument, "a loss_mask holds something else than 0 and 1");
       }
     }

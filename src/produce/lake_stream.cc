@@ -17,7 +17,11 @@ Result<std::shared_ptr<arrow::RecordBatch>> FirstRows(SourceLoader& loader, uint
     const uint32_t groups = loader.Groups(strand, 0);
     for (uint32_t group = 0; group < std::min(groups, 4u); ++group) {
       HR_ASSIGN_OR_RETURN(std::shared_ptr<const Window> window, loader.Load(strand, {0, group, 0, 0}, deadline));
-      if (window->rows->num_rows() > 0) return window->rows;
+      if (window->parts.front()->num_rows() == 0) continue;
+      auto rows = arrow::ConcatenateRecordBatches(window->parts);
+      if (!rows.ok())
+        return Status(Code::kInternal, Cat("cannot look at the first rows of a source: ", rows.status().ToString()));
+      return *rows;
     }
   }
   return empty;

@@ -43,6 +43,7 @@ Status Sources::Open(const std::vector<StreamSource>& wanted, ObjectStore& store
     options.limit = opened->spec.limit;
     options.bad_samples = opened->spec.bad_samples.value_or(recipe_.bad_samples);
     options.columns = transforms_->Reads();
+    options.row_by_row = transforms_->RowByRow() && cost_ == nullptr;
     options.budget = budget_;
     // What is kept, held out or weighed has to be read too.
     if (!options.columns.empty()) {

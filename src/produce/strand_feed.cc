@@ -45,8 +45,19 @@ Result<std::shared_ptr<const OpenWindow>> StrandFeed::Open(size_t source, const 
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const Window> window, sources_.loader(source).Load(strand_, at, deadline_));
   auto open = std::make_shared<OpenWindow>();
   open->window = std::move(window);
-  const arrow::RecordBatch& rows = *open->window->rows;
-  if (rows.num_rows() == 0) return open;
+  uint32_t first = 0;
+  for (const auto& rows : open->window->parts) {
+    if (rows->num_rows() == 0) continue;
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<const OpenPart> part, OpenRows(source, *rows));
+    open->parts.push_back(std::move(part));
+    open->first.push_back(first);
+    first += static_cast<uint32_t>(rows->num_rows());
+  }
+  return open;
+}
+
+Result<std::shared_ptr<const OpenPart>> StrandFeed::OpenRows(size_t source, const arrow::RecordBatch& rows) const {
+  auto open = std::make_shared<OpenPart>();
   const auto column = [&](const std::string& name) -> Result<RowColumn> {
     Result<RowColumn> found = RowColumn::Of(rows, name);
     if (!found.ok()) return found.status().Annotate(Cat("source ", sources_.spec(source).name));
@@ -74,19 +85,21 @@ Result<std::shared_ptr<const OpenWindow>> StrandFeed::Open(size_t source, const 
   return open;
 }
 
-SampleInfo StrandFeed::Hold(const SampleRef& ref, const std::shared_ptr<const OpenWindow>& window) {
-  HeldSample held{window, window->window->order[ref.position.index]};
+SampleInfo StrandFeed::Hold(const SampleRef& ref, const OpenWindow& window) {
+  const uint32_t row = window.window->order[ref.position.index];
+  const auto part = static_cast<size_t>(std::ranges::upper_bound(window.first, row) - window.first.begin() - 1);
+  HeldSample held{window.parts[part], row - window.first[part]};
   SampleInfo info;
   info.ref = ref;
-  if (window->tokens) {
-    info.length = static_cast<uint32_t>(window->tokens->length(held.row));
-    info.bytes = uint64_t{info.length} * window->tokens->width();
+  if (held.part->tokens) {
+    info.length = static_cast<uint32_t>(held.part->tokens->length(held.row));
+    info.bytes = uint64_t{info.length} * held.part->tokens->width();
   }
-  for (const RowColumn& kept : window->kept) {
+  for (const RowColumn& kept : held.part->kept) {
     info.bytes += static_cast<uint64_t>(kept.length(held.row)) * kept.width();
   }
   // Of a list or a text, its length.
-  for (const RowColumn& number : window->numbers)
+  for (const RowColumn& number : held.part->numbers)
     info.numbers.push_back(number.kind() == Column::kArray ? number.Number(held.row)
                                                            : static_cast<double>(number.length(held.row)));
   held_[ref] = std::move(held);
@@ -120,7 +133,7 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
     const Window& window = *cursor.window->window;
     if (cursor.at.index < window.order.size()) {
       const SampleRef ref{source, cursor.at};
-      SampleInfo info = Hold(ref, cursor.window);
+      SampleInfo info = Hold(ref, *cursor.window);
       cursor.anything = true;
       ++cursor.at.index;
       if (cursor.at.index == (window.order.size() + 1) / 2) {
@@ -131,6 +144,7 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
       }
       return std::optional(std::move(info));
     }
+    sources_.loader(source).Forget(strand_, cursor.at);
     cursor.at = window.last_of_group ? Position{cursor.at.epoch, cursor.at.group + 1, 0, 0}
                                      : Position{cursor.at.epoch, cursor.at.group, cursor.at.piece + 1, 0};
     cursor.window.reset();
@@ -141,29 +155,25 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
 Result<SampleInfo> StrandFeed::Again(const SampleRef& ref) {
   if (ref.source >= sources_.size())
     return Status(Code::kCorrupt, Cat("a strand's state names source ", ref.source, ", and there are ", sources_.size()));
-  std::shared_ptr<const OpenWindow> window;
-  Position place = ref.position;
-  place.index = 0;
-  for (const auto& [other, held] : held_) {
-    Position at = other.position;
-    at.index = 0;
-    if (other.source == ref.source && at == place) window = held.window;
+  SampleRef place = ref;
+  place.position.index = 0;
+  if (again_ == nullptr || again_at_ != place) {
+    HR_ASSIGN_OR_RETURN(again_, Open(ref.source, ref.position));
+    again_at_ = place;
   }
-  if (window == nullptr) {
-    HR_ASSIGN_OR_RETURN(window, Open(ref.source, ref.position));
-  }
+  const OpenWindow& window = *again_;
   const std::string& name = sources_.spec(ref.source).name;
   const std::string blame = Cat("source ", name, ": a sample that strand ", strand_, " had drawn before is ");
   const std::string cause =
       ". A transform is not deterministic, or drops other rows than before: the same input and rng must give the same output. "
       "Producers stop here, because what is in the stream already could not be made again";
-  if (ref.position.index >= window->window->order.size()) return Status(Code::kConflict, blame + "not there any more" + cause);
+  if (ref.position.index >= window.window->order.size()) return Status(Code::kConflict, blame + "not there any more" + cause);
   SampleInfo info = Hold(ref, window);
   if (auto expected = expected_.find(ref); expected != expected_.end() && expected->second != Checksum(held_.at(ref))) {
     const HeldSample& held = held_.at(ref);
     return Status(Code::kConflict,
-                  Cat(blame, "another one now (row ", held.window->row->Number(held.row), " of ",
-                      sources_.loader(ref.source).inventory().files[static_cast<size_t>(held.window->file->Number(held.row))].uri,
+                  Cat(blame, "another one now (row ", held.part->row->Number(held.row), " of ",
+                      sources_.loader(ref.source).inventory().files[static_cast<size_t>(held.part->file->Number(held.row))].uri,
                       ")", cause));
   }
   return info;
@@ -176,9 +186,9 @@ uint32_t StrandFeed::Checksum(const HeldSample& sample) const {
     const std::byte* data = column.data() + column.begin(sample.row) * static_cast<int64_t>(column.width());
     if (length > 0) crc = Crc32c(std::span(data, static_cast<size_t>(length) * column.width()), crc);
   };
-  if (sample.window->tokens) add(*sample.window->tokens);
-  if (sample.window->loss_mask) add(*sample.window->loss_mask);
-  for (const RowColumn& kept : sample.window->kept) add(kept);
+  if (sample.part->tokens) add(*sample.part->tokens);
+  if (sample.part->loss_mask) add(*sample.part->loss_mask);
+  for (const RowColumn& kept : sample.part->kept) add(kept);
   return crc;
 }
 
@@ -189,6 +199,7 @@ void StrandFeed::Retain(std::span<const SampleRef> carried) {
   }
   held_ = std::move(kept);
   expected_.clear();
+  again_.reset();
 }
 
 Json StrandFeed::State() const {
@@ -203,6 +214,7 @@ Status StrandFeed::Restore(const Json& state) {
   cursors_.clear();
   held_.clear();
   expected_.clear();
+  again_.reset();
   try {
     for (const Json& entry : state.at("sources")) {
       Cursor cursor;

@@ -20,18 +20,24 @@
 
 namespace headrace {
 
-// A window with its columns found.
-struct OpenWindow {
-  std::shared_ptr<const Window> window;
+// Part of a window with its columns found.
+struct OpenPart {
   std::optional<RowColumn> tokens, loss_mask;
   std::vector<RowColumn> kept;  // as the recipe's columns are ordered
   std::vector<RowColumn> numbers;  // NumberColumns
   std::optional<RowColumn> file, row;
 };
 
+struct OpenWindow {
+  std::shared_ptr<const Window> window;
+  std::vector<std::shared_ptr<const OpenPart>> parts;
+  std::vector<uint32_t> first;  // row of each part
+};
+
+// Holds its part of a window and nothing else of it.
 struct HeldSample {
-  std::shared_ptr<const OpenWindow> window;
-  int64_t row = 0;
+  std::shared_ptr<const OpenPart> part;
+  int64_t row = 0;  // of the part
 };
 
 class StrandFeed final : public SampleFeed {
@@ -62,7 +68,8 @@ class StrandFeed final : public SampleFeed {
   bool EveryoneHadTheirs() const;
   Status Advance(size_t source);
   Result<std::shared_ptr<const OpenWindow>> Open(size_t source, const Position& at);
-  SampleInfo Hold(const SampleRef& ref, const std::shared_ptr<const OpenWindow>& window);
+  Result<std::shared_ptr<const OpenPart>> OpenRows(size_t source, const arrow::RecordBatch& rows) const;
+  SampleInfo Hold(const SampleRef& ref, const OpenWindow& window);
   uint32_t Checksum(const HeldSample& sample) const;
 
   const Recipe& recipe_;
@@ -73,6 +80,8 @@ class StrandFeed final : public SampleFeed {
   std::vector<Cursor> cursors_;
   std::map<SampleRef, HeldSample> held_;
   std::map<SampleRef, uint32_t> expected_;  // checksums of carried samples, from the state
+  std::shared_ptr<const OpenWindow> again_;  // that the last carried sample was found in: its neighbours follow
+  SampleRef again_at_;
 };
 
 }  // namespace headrace

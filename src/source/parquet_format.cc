@@ -21,13 +21,15 @@ namespace {
 
 constexpr int64_t kStreamBytes = 4 << 20;  // of one column's buffer where reads cost a request
 constexpr size_t kFootersKept = 64;
+// Of one batch, decoded: what Parquet writes on the way (levels, values, bitmaps) stays in the processor's cache then, and is written over by the next.
+constexpr uint64_t kBatchBytes = 512 << 10;
 // Row groups up to here are decoded once and kept for their other granules; above, each granule decodes what lies before it.
 constexpr uint64_t kSharedBytes = 64 << 20;
 
 // What its rows take in memory, about: dictionaries and runs make files much smaller than what comes out of them.
-uint64_t DecodedBytes(const parquet::RowGroupMetaData& group) {
+uint64_t DecodedBytes(const parquet::RowGroupMetaData& group, const std::vector<int>& columns) {
   uint64_t bytes = 0;
-  for (int i = 0; i < group.num_columns(); ++i) {
+  for (int i : columns) {
     const auto column = group.ColumnChunk(i);
     uint64_t width = 8;
     if (column->type() == parquet::Type::INT32 || column->type() == parquet::Type::FLOAT) width = 4;
@@ -37,13 +39,32 @@ uint64_t DecodedBytes(const parquet::RowGroupMetaData& group) {
   return bytes;
 }
 
+// How many rows of these columns make a batch.
+int64_t BatchRows(const parquet::FileMetaData& footer, const std::vector<int>& groups, const std::vector<int>& columns,
+                  uint64_t most) {
+  uint64_t rows = 0, bytes = 0;
+  for (int i : groups) {
+    const auto group = footer.RowGroup(i);
+    rows += static_cast<uint64_t>(group->num_rows());
+    bytes += DecodedBytes(*group, columns);
+  }
+  return static_cast<int64_t>(
+      std::clamp<uint64_t>(kBatchBytes * rows / std::max<uint64_t>(1, bytes), 1, std::max<uint64_t>(1, most)));
+}
+
+uint64_t DecodedBytes(const parquet::RowGroupMetaData& group) {
+  std::vector<int> all(static_cast<size_t>(group.num_columns()));
+  std::iota(all.begin(), all.end(), 0);
+  return DecodedBytes(group, all);
+}
+
 struct OpenParquet {
   std::shared_ptr<LakeInput> input;
   std::unique_ptr<parquet::arrow::FileReader> reader;
 };
 
 Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const LakeFile& file,
-                             std::shared_ptr<parquet::FileMetaData> footer, int64_t batch_rows, const Deadline& deadline) {
+                             std::shared_ptr<parquet::FileMetaData> footer, const Deadline& deadline) {
   OpenParquet open{.input = std::make_shared<LakeInput>(lake, file), .reader = nullptr};
   open.input->SetDeadline(deadline);
   parquet::ReaderProperties properties;
@@ -53,7 +74,6 @@ Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const Lake
   }
   parquet::ArrowReaderProperties arrow_properties(false);
   arrow_properties.set_pre_buffer(false);
-  arrow_properties.set_batch_size(batch_rows);
   const std::string what = "cannot open a Parquet file";
   try {
     parquet::arrow::FileReaderBuilder builder;
@@ -138,7 +158,7 @@ class ParquetFormat final : public Format {
   using Format::Format;
 
   Result<FileFacts> Scan(const LakeFile& file, const ScanPlan& plan, const Deadline& deadline) override {
-    HR_ASSIGN_OR_RETURN(OpenParquet open, OpenFile(lake_, file, nullptr, 1024, deadline));
+    HR_ASSIGN_OR_RETURN(OpenParquet open, OpenFile(lake_, file, nullptr, deadline));
     FileFacts facts{.parts = {}, .schema = nullptr, .seekable = false, .cheap_bytes = kSharedBytes};
     if (arrow::Status status = open.reader->GetSchema(&facts.schema); !status.ok())
       return open.input->Explain(status, "cannot read a schema");
@@ -166,9 +186,7 @@ class ParquetFormat final : public Format {
         granule.part == kAllParts ? Cat("cannot read ", file.uri) : Cat("cannot read row group ", granule.part, " of ", file.uri);
     std::shared_ptr<parquet::FileMetaData> footer = Footer(granule.file);
     const bool known = footer != nullptr;
-    HR_ASSIGN_OR_RETURN(
-        OpenParquet open,
-        OpenFile(lake_, file, footer, static_cast<int64_t>(std::clamp<uint64_t>(plan.batch_rows, 1, 8192)), deadline));
+    HR_ASSIGN_OR_RETURN(OpenParquet open, OpenFile(lake_, file, footer, deadline));
     footer = open.reader->parquet_reader()->metadata();
     if (!known) KeepFooter(granule.file, footer);
     std::set<std::string> wanted;
@@ -185,6 +203,7 @@ class ParquetFormat final : public Format {
     if (groups.empty())
       return Status(Code::kCorrupt, Cat(what, ": there is no such row group; the inventory is of another file"));
     std::unique_ptr<arrow::RecordBatchReader> batches;
+    open.reader->set_batch_size(BatchRows(*footer, groups, columns, std::min<uint64_t>(plan.batch_rows, 8192)));
     try {
       auto made = open.reader->GetRecordBatchReader(groups, columns);
       if (!made.ok()) return open.input->Explain(made.status(), what);

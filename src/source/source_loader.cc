@@ -26,6 +26,10 @@ namespace {
 
 constexpr uint64_t kDefaultBudget = uint64_t{1} << 30;
 constexpr size_t kEpochsKept = 4;
+// Batches of a window from here on are not worth a copy.
+constexpr uint64_t kPartBytes = 128 << 10;
+
+using Batch = std::shared_ptr<arrow::RecordBatch>;
 
 struct BadPlace {
   uint32_t file;
@@ -243,6 +247,10 @@ class Loader final : public SourceLoader {
     });
   }
 
+  void Forget(uint16_t strand, const Position& at) override {
+    budget_->Forget(GroupKey{id_, strand, at.epoch, at.group}, at.piece);
+  }
+
   const Inventory& inventory() const override { return *inventory_; }
   const std::shared_ptr<arrow::Schema>& schema() const override { return schema_; }
 
@@ -315,17 +323,19 @@ class Loader final : public SourceLoader {
     auto window = std::make_shared<Window>();
     window->skipped = piece.bad.size();
     if (!piece.bad.empty() && !options_.bad_samples.skip) return BadSample(piece.bad.front());
-    std::shared_ptr<arrow::RecordBatch> rows;
     if (piece.batches.empty()) {
-      HR_ARROW_ASSIGN(rows, arrow::RecordBatch::MakeEmpty(EmptySchema()), what);
-    } else {
-      HR_ASSIGN_OR_RETURN(rows, Join(std::move(piece.batches), what));
+      HR_ARROW_ASSIGN(std::shared_ptr<arrow::RecordBatch> none, arrow::RecordBatch::MakeEmpty(EmptySchema()), what);
+      piece.batches.push_back(std::move(none));
     }
-    HR_ASSIGN_OR_RETURN(rows, HoldOut(rows, what));
-    if (rows->num_rows() > 0 && transform_) {
+    // Groups may lie across two batches.
+    const bool apart = options_.group_size == 1 && (options_.row_by_row || !transform_);
+    HR_ASSIGN_OR_RETURN(std::vector<Batch> parts, Join(std::move(piece.batches), apart ? kPartBytes : UINT64_MAX, what));
+    for (Batch& part : parts) {
+      HR_ASSIGN_OR_RETURN(part, HoldOut(part, what));
+      if (part->num_rows() == 0 || !transform_) continue;
       std::vector<BadRow> bad;
-      HR_ASSIGN_OR_RETURN(std::shared_ptr<arrow::RecordBatch> transformed, transform_(rows, seed, bad));
-      HR_ASSIGN_OR_RETURN(rows, DropBad(*rows, transformed, bad, what));
+      HR_ASSIGN_OR_RETURN(Batch transformed, transform_(part, seed, bad));
+      HR_ASSIGN_OR_RETURN(part, DropBad(*part, transformed, bad, what));
       window->skipped += bad.size();
     }
     if (window->skipped > options_.bad_samples.limit) {
@@ -335,11 +345,17 @@ class Loader final : public SourceLoader {
     }
     std::vector<uint32_t> groups;
     if (options_.group_size > 1) {
-      HR_ASSIGN_OR_RETURN(rows, WholeGroups(rows, groups, what));
+      HR_ASSIGN_OR_RETURN(parts.front(), WholeGroups(parts.front(), groups, what));
     }
-    window->order = PieceOrder(order_, seed, static_cast<uint32_t>(rows->num_rows()), groups);
-    window->bytes = static_cast<uint64_t>(arrow::util::TotalBufferSize(*rows)) + window->order.size() * sizeof(uint32_t) + 1024;
-    window->rows = std::move(rows);
+    uint32_t rows = 0;
+    for (Batch& part : parts) {
+      if (part->num_rows() == 0 && parts.size() > 1 && (&part != &parts.back() || rows > 0)) continue;
+      rows += static_cast<uint32_t>(part->num_rows());
+      window->bytes += static_cast<uint64_t>(arrow::util::TotalBufferSize(*part));
+      window->parts.push_back(std::move(part));
+    }
+    window->order = PieceOrder(order_, seed, rows, groups);
+    window->bytes += window->order.size() * sizeof(uint32_t) + 1024;
     return window;
   }
 
@@ -350,15 +366,41 @@ class Loader final : public SourceLoader {
     return arrow::schema(fields);
   }
 
-  // One batch that holds no more memory than its rows take.
-  static Result<std::shared_ptr<arrow::RecordBatch>> Join(std::vector<std::shared_ptr<arrow::RecordBatch>> batches,
-                                                          const std::string& what) {
-    if (batches.size() == 1) {
-      auto used = arrow::util::ReferencedBufferSize(*batches.front());
-      if (used.ok() && *used * 2 >= arrow::util::TotalBufferSize(*batches.front())) return batches.front();
+  // Batches that hold no more memory than their rows take. Those of `large` bytes stay as they are, neighbours that are smaller become one.
+  static Result<std::vector<Batch>> Join(std::vector<Batch> batches, uint64_t large, const std::string& what) {
+    std::vector<Batch> joined, small;
+    uint64_t small_bytes = 0;
+    const auto join = [&]() -> Status {
+      if (small.empty()) return {};
+      if (small.size() == 1 && HoldsWhatItUses(*small.front())) {
+        joined.push_back(std::move(small.front()));
+      } else {
+        HR_ARROW_ASSIGN(Batch one, arrow::ConcatenateRecordBatches(small), what);
+        joined.push_back(std::move(one));
+      }
+      small.clear();
+      small_bytes = 0;
+      return {};
+    };
+    for (Batch& batch : batches) {
+      auto used = arrow::util::ReferencedBufferSize(*batch);
+      const uint64_t bytes = used.ok() ? static_cast<uint64_t>(*used) : 0;
+      if (bytes >= large && HoldsWhatItUses(*batch)) {
+        HR_RETURN_IF_ERROR(join());
+        joined.push_back(std::move(batch));
+        continue;
+      }
+      small.push_back(std::move(batch));
+      small_bytes += bytes;
+      if (small_bytes >= large) HR_RETURN_IF_ERROR(join());
     }
-    HR_ARROW_ASSIGN(std::shared_ptr<arrow::RecordBatch> joined, arrow::ConcatenateRecordBatches(batches), what);
+    HR_RETURN_IF_ERROR(join());
     return joined;
+  }
+
+  static bool HoldsWhatItUses(const arrow::RecordBatch& batch) {
+    auto used = arrow::util::ReferencedBufferSize(batch);
+    return used.ok() && *used * 2 >= arrow::util::TotalBufferSize(batch);
   }
 
   static Result<std::shared_ptr<arrow::RecordBatch>> Filter(const std::shared_ptr<arrow::RecordBatch>& rows,

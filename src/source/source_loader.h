@@ -33,9 +33,11 @@ using RowTransform = std::function<Result<std::shared_ptr<arrow::RecordBatch>>(c
                                                                                uint64_t seed, std::vector<BadRow>& bad)>;
 
 struct Window {
-  std::shared_ptr<arrow::RecordBatch>
-      rows;  // transformed, in file order, with __file and __row; not transformed if there are none
-  std::vector<uint32_t> order;  // shuffled: sample i of the piece is row order[i]; with groups, neighbours stay together
+  // The rows, transformed, in file order, with __file and __row, as they were decoded: they are copied only where something needs them in one batch. Never
+  // empty; if there are no rows, one batch that has none and is not transformed.
+  std::vector<std::shared_ptr<arrow::RecordBatch>> parts;
+  std::vector<uint32_t>
+      order;  // shuffled: sample i of the piece is row order[i], counted through the parts; with groups, neighbours stay together
   bool last_of_group = false;
   uint64_t skipped = 0;  // bad rows; counting them against a limit over all windows is the strand's
   uint64_t bytes = 0;  // in memory
@@ -56,6 +58,7 @@ struct SourceLoaderOptions {
   uint64_t limit = 0;
   BadSamples bad_samples;
   std::vector<std::string> columns;  // that are read at all; empty: all
+  bool row_by_row = false;  // the transform makes the same of a row whatever batch it comes in
   std::shared_ptr<WindowBudget> budget;
 };
 
@@ -71,6 +74,8 @@ class SourceLoader {
   virtual Result<std::shared_ptr<const Window>> Load(uint16_t strand, const Position& at, const Deadline& deadline) = 0;
   // Begins to load it in the background, if there is room.
   virtual void Prefetch(uint16_t strand, const Position& at) = 0;
+  // The strand is through with it: its memory is better used for the next one. Who wants it all the same loads it again.
+  virtual void Forget(uint16_t strand, const Position& at) = 0;
 
   virtual const Inventory& inventory() const = 0;
   // The columns that are read, before the transform and without __file and __row.

@@ -52,9 +52,12 @@ class SourceLoaderTest : public testing::Test {
     return *std::move(loader);
   }
   static std::vector<int64_t> Numbers(const Window& window) {
-    const auto column = std::static_pointer_cast<arrow::Int64Array>(window.rows->GetColumnByName("__row"));
-    std::vector<int64_t> numbers;
-    for (uint32_t row : window.order) numbers.push_back(column->Value(row));
+    std::vector<int64_t> rows, numbers;
+    for (const auto& part : window.parts) {
+      const auto column = std::static_pointer_cast<arrow::Int64Array>(part->GetColumnByName("__row"));
+      rows.insert(rows.end(), column->raw_values(), column->raw_values() + column->length());
+    }
+    for (uint32_t row : window.order) numbers.push_back(rows[row]);
     return numbers;
   }
   using Windows = std::map<std::pair<uint16_t, Position>, std::vector<int64_t>>;

@@ -36,6 +36,16 @@ void WindowBudget::Keep(const GroupKey& group, uint32_t piece, std::shared_ptr<c
   }
 }
 
+void WindowBudget::Forget(const GroupKey& group, uint32_t piece) {
+  std::list<Kept> gone;
+  std::lock_guard lock(mutex_);
+  auto place = places_.find({group, piece});
+  if (place == places_.end()) return;
+  window_bytes_ -= place->second->window->bytes;
+  gone.splice(gone.begin(), windows_, place->second);
+  places_.erase(place);
+}
+
 std::unique_ptr<GroupCursor> WindowBudget::Take(const GroupKey& group) {
   std::lock_guard lock(mutex_);
   auto open = std::ranges::find(cursors_, group, &Open::group);

@@ -48,6 +48,7 @@ class WindowBudget {
 
   std::shared_ptr<const Window> Find(const GroupKey& group, uint32_t piece);
   void Keep(const GroupKey& group, uint32_t piece, std::shared_ptr<const Window> window);
+  void Forget(const GroupKey& group, uint32_t piece);
 
   std::unique_ptr<GroupCursor> Take(const GroupKey& group);
   void Give(const GroupKey& group, std::unique_ptr<GroupCursor> cursor);

@@ -78,6 +78,10 @@ class Chain final : public TransformChain {
   static Result<std::unique_ptr<TransformChain>> Make(const Recipe& recipe, const TransformOptions& options) {
     auto chain = std::make_unique<Chain>();
     chain->reads_ = ReadsOf(recipe);
+    // Tokenizers like large batches, and Python may look at all of one.
+    chain->row_by_row_ = std::ranges::none_of(recipe.transforms, [](const TransformSpec& spec) {
+      return spec.kind == TransformSpec::kTokenize || spec.kind == TransformSpec::kChat || spec.kind == TransformSpec::kPython;
+    });
     for (size_t i = 0; i < recipe.transforms.size(); i++) {
       const TransformSpec& spec = recipe.transforms[i];
       auto made = chain->MakeOne(recipe, i, options);
@@ -115,6 +119,7 @@ class Chain final : public TransformChain {
   std::optional<uint64_t> Vocabulary() const override { return tokens_ != nullptr ? tokens_->Vocabulary() : std::nullopt; }
   std::vector<std::string> Reads() const override { return reads_; }
   bool TokenizesNatively() const override { return native_; }
+  bool RowByRow() const override { return row_by_row_; }
 
   Result<std::string> Decode(const std::vector<int64_t>& tokens) const override {
     if (tokens_ == nullptr)
@@ -149,6 +154,7 @@ class Chain final : public TransformChain {
   std::vector<std::unique_ptr<Transform>> transforms_;
   TokenTransform* tokens_ = nullptr;  // the last one, in transforms_
   bool native_ = false;
+  bool row_by_row_ = true;
   std::vector<std::string> reads_;
 };
 

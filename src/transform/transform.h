@@ -49,6 +49,8 @@ class TransformChain {
   virtual std::optional<uint64_t> Vocabulary() const = 0;
   // The columns of the lake that the chain reads (besides kept ones); empty: cannot tell, all of them.
   virtual std::vector<std::string> Reads() const = 0;
+  // Whether what becomes of a row does not depend on the batch that it comes in, nor on the seed.
+  virtual bool RowByRow() const = 0;
   // The text of tokens, where there is a tokenizer; for `headrace cat`.
   virtual Result<std::string> Decode(const std::vector<int64_t>& tokens) const = 0;
   // Whether there is a tokenizer, and it runs in this process.

@@ -26,7 +26,9 @@ Status Write(arrow::ipc::RecordBatchWriter& writer, const Window& window, int st
   std::vector<int64_t> order(window.order.begin(), window.order.end());
   const auto count = static_cast<int64_t>(order.size());
   auto indices = std::make_shared<arrow::Int64Array>(count, arrow::Buffer::FromVector(std::move(order)));
-  auto rows = arrow::compute::Take(arrow::Datum(window.rows), arrow::Datum(indices));
+  auto whole = arrow::ConcatenateRecordBatches(window.parts);
+  if (!whole.ok()) return Status(Code::kInternal, whole.status().ToString());
+  auto rows = arrow::compute::Take(arrow::Datum(*whole), arrow::Datum(indices));
   if (!rows.ok()) return Status(Code::kInternal, rows.status().ToString());
   auto batch = rows->record_batch();
   std::vector<int32_t> strands(batch->num_rows(), strand);
@@ -110,7 +112,8 @@ Result<Json> Run(const Json& words) {
         }
         HR_ASSIGN_OR_RETURN(std::shared_ptr<const Window> window, loader->Load(static_cast<uint16_t>(strand), at, Deadline()));
         if (!writer) {
-          auto schema = window->rows->schema()->AddField(window->rows->num_columns(), arrow::field("__strand", arrow::int32()));
+          const auto& rows = *window->parts.front();
+          auto schema = rows.schema()->AddField(rows.num_columns(), arrow::field("__strand", arrow::int32()));
           auto made = arrow::ipc::MakeStreamWriter(*sink, *schema);
           if (!made.ok()) return Status(Code::kInternal, made.status().ToString());
           writer = *made;
