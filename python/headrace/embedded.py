@@ -42,6 +42,7 @@ _LONGEST_PAUSE_SECONDS = 30.0
 # One that has run for so long was healthy: its failures before that do not count.
 _HEALTHY_SECONDS = 60.0
 _TRIES = 5
+_PRODUCERS_PORT_SHIFT = 32
 _DRAIN = "2s"
 _STOP_SECONDS = 3.0
 # What starting again does not change.
@@ -61,6 +62,14 @@ class _Child:
         self.start_at = 0.0
         self.over = False
         self.failed: errors.Error | None = None
+
+
+def _metrics_environment() -> dict[str, str]:
+    """Producers leave the ports below to the ranks of this machine."""
+    host, colon, port = os.environ.get("HEADRACE_METRICS", "").rpartition(":")
+    if not colon or not port.isdecimal() or int(port) == 0:
+        return {}
+    return {"HEADRACE_METRICS": f"{host}:{min(65535, int(port) + _PRODUCERS_PORT_SHIFT)}"}
 
 
 class Producers:
@@ -135,7 +144,7 @@ class Producers:
         child.out = tempfile.TemporaryFile()  # noqa: SIM115
         child.said.clear()
         command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command]
-        environment = {**os.environ, "HEADRACE_PROGRESS": "0"}
+        environment = {**os.environ, "HEADRACE_PROGRESS": "0", **_metrics_environment()}
         # A session of its own: Ctrl-C is for the trainer, which ends its producers in order.
         child.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=child.out, stderr=subprocess.PIPE, env=environment, start_new_session=True

@@ -6,6 +6,7 @@ import atexit
 import functools
 import json
 import logging
+import os
 import re
 import secrets
 import weakref
@@ -55,6 +56,8 @@ class Loader:
         ack: auto: a step counts as consumed when it is handed out; manual: when `done(n)` says so.
         uneven: allow data-parallel sizes that do not divide the lanes.
         collect: on the first rank, give back what no pin needs, every so many seconds (True: 600).
+        metrics: "HOST:PORT": serve metrics for Prometheus there, while this loader is open (HEADRACE_METRICS if not given; "" for
+            none). Ranks of one machine share the wish: each adds its LOCAL_RANK to the port, and takes the next free one.
         storage_options: how to reach the store.
     """
 
@@ -79,6 +82,7 @@ class Loader:
         ack: str = "auto",
         uneven: bool = False,
         collect: bool | float = False,
+        metrics: str | None = None,
         storage_options: dict[str, str] | None = None,
     ) -> None:
         if recipe is None:
@@ -106,6 +110,7 @@ class Loader:
         self._keep: int | None = None
         options = {str(name): str(value) for name, value in (storage_options or {}).items()}
         self._options = options
+        self._metrics = _serve_metrics(metrics)
         how = (options, window_bytes, float(timeout), float(warn_after), self._slow)
         if recipe is None:
             self._core = _core.Loader(str(uri), *how)
@@ -347,6 +352,12 @@ class Loader:
         if self._producers is not None:
             self._producers.stop()
         self._core.close(2.0)
+        self._metrics = None
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where this process serves its metrics, if it does."""
+        return None if self._metrics is None else self._metrics.url
 
     @property
     def closed(self) -> bool:
@@ -380,6 +391,24 @@ class _Steps:
 
     def __next__(self) -> Step:
         return self._loader._next(self._which)
+
+
+def _serve_metrics(wish: str | None) -> _core.MetricsServer | None:
+    of_environment = wish is None
+    wish = os.environ.get("HEADRACE_METRICS", "") if wish is None else wish
+    if not wish:
+        return None
+    rank = os.environ.get("LOCAL_RANK", "")
+    try:
+        server = _core.serve_metrics(wish, int(rank) if rank.isdecimal() else 0)
+    except Error as error:
+        if not of_environment:
+            raise
+        # The variable is for all processes of a machine; none shall die of it.
+        _log.warning("HEADRACE_METRICS: going on without serving metrics: %s", error)
+        return None
+    _log.info("metrics are served at %s", server.url)
+    return server
 
 
 def _at_least_zero(what: str, number: int) -> int:

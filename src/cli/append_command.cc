@@ -11,6 +11,7 @@
 
 #include "cli/lake_program.h"
 #include "cli/progress.h"
+#include "cli/serve_metrics.h"
 #include "cli/step_inputs.h"
 #include "cli/stream_for_command.h"
 #include "stream/appender.h"
@@ -67,6 +68,7 @@ class AppendCommand final : public Command {
     app.add_option_function<uint16_t>(
            "--strand", [this](uint16_t strand) { options_.strand = strand; }, "write on this strand (any that is free)")
         ->type_name("N");
+    AddMetrics(app, metrics_);
     app.add_flag_callback("--zstd", [this] { options_.chunk.codec = Codec::kZstd; }, "compress");
     app.footer(
         "A step is one global batch: every column with all lanes together; its leading dimension is split evenly over the lanes.\n"
@@ -87,6 +89,7 @@ class AppendCommand final : public Command {
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
     HR_RETURN_IF_ERROR(StepInputs::LookAtStdin(inputs, stop));
     HR_RETURN_IF_ERROR(LeaveArrowToOthers(inputs));
+    HR_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics, ServeMetrics(metrics_));
     Drain drain(stop);
     Deadline deadline = drain.deadline();
     Appender appender(log, options_);
@@ -154,7 +157,7 @@ class AppendCommand final : public Command {
     return stopped ? kInterrupted : left > 0 ? kFailed : kDone;
   }
 
-  std::string uri_;
+  std::string uri_, metrics_;
   std::vector<std::string> files_;
   std::optional<StepFormat> format_;
   AppendOptions options_;

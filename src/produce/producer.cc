@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/size.h"
 #include "base/text.h"
 
@@ -36,6 +37,38 @@ bool Passing(Code code) {
     case Code::kExpired: return true;
     default: return false;
   }
+}
+
+struct ProducerMetrics {
+  Gauge& frontier = Metrics::Default().GetGauge("headrace_frontier_step", "Steps of the stream that are visible.");
+  Gauge& ahead =
+      Metrics::Default().GetGauge("headrace_steps_ahead", "Visible steps that the slowest trainer has still before it.");
+  Gauge& spread = Metrics::Default().GetGauge(
+      "headrace_step_cost_spread_ratio",
+      "Cost of the most expensive lane over the mean, after balancing: the worst step of the last block.");
+  Gauge& strands = Metrics::Default().GetGauge("headrace_producer_strands", "Strands that this producer has.");
+  Gauge& producers = Metrics::Default().GetGauge("headrace_producers", "Producers of the stream that give signs of life.");
+  Counter& steps = Metrics::Default().GetCounter("headrace_producer_steps_total", "Steps that this producer has made.");
+  Counter& bytes = Metrics::Default().GetCounter("headrace_producer_bytes_total", "Bytes of chunks that this producer has made.");
+  Counter& padding =
+      Metrics::Default().GetCounter("headrace_producer_padding_tokens_total", "Padding in steps of this producer.");
+
+  static Counter& Tokens(const std::string& source) {
+    return Metrics::Default().GetCounter("headrace_source_tokens_total", "Tokens of a source in steps of this producer.",
+                                         {{"source", source}});
+  }
+  static Counter& Samples(const std::string& source) {
+    return Metrics::Default().GetCounter("headrace_source_samples_total", "Samples of a source in steps of this producer.",
+                                         {{"source", source}});
+  }
+  static Gauge& Waiting(const std::string& what) {
+    return Metrics::Default().GetGauge("headrace_producer_waiting", "1 while the producer waits for this.", {{"for", what}});
+  }
+};
+
+ProducerMetrics& TheMetrics() {
+  static ProducerMetrics metrics;
+  return metrics;
 }
 
 }  // namespace
@@ -115,7 +148,14 @@ void Producer::Note(const StrandLine::Made& made) {
     report_.tokens += made.tokens[i];
     report_.tokens_by_source[name] += made.tokens[i];
     report_.samples_by_source[name] += made.samples[i];
+    ProducerMetrics::Tokens(name).Add(static_cast<double>(made.tokens[i]));
+    ProducerMetrics::Samples(name).Add(static_cast<double>(made.samples[i]));
   }
+  ProducerMetrics& metrics = TheMetrics();
+  metrics.steps.Add(made.steps);
+  metrics.bytes.Add(static_cast<double>(made.bytes));
+  metrics.padding.Add(static_cast<double>(made.padding));
+  metrics.spread.Set(made.spread);
 }
 
 void Producer::Work(const Deadline& deadline) {
@@ -321,6 +361,16 @@ ProducerReport Producer::Report() {
   report_.frontier = state->manifest.frontier_step;
   report_.sealed = state->manifest.finished;
   report_.strands = static_cast<uint32_t>(held_.size());
+  ProducerMetrics& metrics = TheMetrics();
+  metrics.frontier.Set(static_cast<double>(report_.frontier));
+  // Without a trainer nobody is behind.
+  metrics.ahead.Set(report_.readers && report_.frontier > report_.reader_step
+                        ? static_cast<double>(report_.frontier - report_.reader_step)
+                        : 0);
+  metrics.strands.Set(report_.strands);
+  metrics.producers.Set(report_.producers);
+  for (const char* what : {"readers", "space", "other strands", "other producers"})
+    ProducerMetrics::Waiting(what).Set(report_.waiting == what ? 1 : 0);
   return report_;
 }
 

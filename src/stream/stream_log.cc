@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "store/create.h"
 #include "stream/rules.h"
@@ -31,6 +32,19 @@ Rules Lax() {
   for (StreamRule rule : {StreamRule::kCheckUuid, StreamRule::kCheckEpoch, StreamRule::kCheckPrev, StreamRule::kCheckMixture})
     rules.Break(rule);
   return rules;
+}
+
+struct CommitMetrics {
+  Histogram& duration = Metrics::Default().GetHistogram("headrace_commit_duration_seconds",
+                                                        "From asking for a change of a stream until it is committed.");
+  Counter& conflicts = Metrics::Default().GetCounter("headrace_commit_conflicts_total",
+                                                     "Attempts to commit that another process was quicker with.");
+  Counter& commits = Metrics::Default().GetCounter("headrace_commits_total", "Manifests that this process has written.");
+};
+
+CommitMetrics& TheMetrics() {
+  static CommitMetrics metrics;
+  return metrics;
 }
 
 }  // namespace
@@ -231,6 +245,7 @@ Result<StreamLog::StatePtr> StreamLog::Commit(const Edit& edit, const Deadline& 
   std::unique_lock lock(mutex_);
   queue_.push_back(ticket);
   ++arrivals_;
+  const Instant began = clock().Now();
   changed_->NotifyAll();
   if (pace_.Combines(rivals) && pace_.Crowded() && !stewarding_) {
     lock.unlock();
@@ -261,6 +276,7 @@ Result<StreamLog::StatePtr> StreamLog::Commit(const Edit& edit, const Deadline& 
   std::erase(queue_, ticket);
   changed_->NotifyAll();
   if (!ticket->refusal.ok()) return ticket->refusal;
+  TheMetrics().duration.Observe(std::chrono::duration<double>(clock().Now() - began).count());
   return ticket->in;
 }
 
@@ -699,6 +715,7 @@ Result<StreamLog::Turn> StreamLog::Attempt(const StatePtr& base, Proposal& propo
           std::make_shared<const State>(State{std::move(proposal.manifest), Bytes::FromString(std::move(proposal.encoded))});
       HR_RETURN_IF_ERROR(Learn(state));
       counts_.commits += 1;
+      TheMetrics().commits.Add(1);
       counts_.combined += proposal.combined;
       {
         std::lock_guard lock(mutex_);
@@ -724,6 +741,7 @@ Result<StreamLog::Turn> StreamLog::Attempt(const StatePtr& base, Proposal& propo
     }
     case AppendResult::kLost: {
       counts_.lost += 1;
+      TheMetrics().conflicts.Add(1);
       {
         std::lock_guard lock(mutex_);
         pace_.Lost(took);

@@ -12,6 +12,7 @@
 #include "base/size.h"
 #include "cli/lake/commands.h"
 #include "cli/progress.h"
+#include "cli/serve_metrics.h"
 #include "cli/stream_for_command.h"
 #include "cli/table.h"
 #include "produce/producer.h"
@@ -45,6 +46,7 @@ class ProduceCommand final : public Command {
     app.add_option("--split", split_, "train, or holdout: what the recipe's `holdout` keeps back")
         ->check(CLI::IsMember({"train", "holdout"}))
         ->type_name("SPLIT");
+    AddMetrics(app, metrics_);
     app.add_flag("--no-probe", no_probe_, "do not try whether the store is safe to commit to");
     app.add_flag("--print-stream", print_stream_, "say which stream the recipe fills, and do nothing");
     app.footer(
@@ -79,6 +81,7 @@ class ProduceCommand final : public Command {
 
  private:
   Result<ExitStatus> RunOne(const Console& console, Recipe recipe, const std::string& uri, std::stop_token stop) {
+    HR_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics, ServeMetrics(metrics_));
     Progress progress;
     HR_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(uri));
     if (opened.uri.scheme == StoreUri::Scheme::kS3) HR_RETURN_IF_ERROR(Reach(opened, stop));
@@ -166,6 +169,11 @@ class ProduceCommand final : public Command {
   // Children that each do what this would; this one watches over them and shows how far the stream is.
   Result<ExitStatus> RunMany(const Console& console, const std::string& uri, std::stop_token stop) {
     const std::string self = "/proc/self/exe";
+    // Each child serves its own, one port after another.
+    std::optional<HostPort> metrics;
+    if (!metrics_.empty()) {
+      HR_ASSIGN_OR_RETURN(metrics, ParseHostPort(metrics_));
+    }
     std::vector<pid_t> children;
     for (uint32_t i = 0; i < producers_; ++i) {
       std::vector<std::string> words = {"headrace",
@@ -185,6 +193,10 @@ class ProduceCommand final : public Command {
                                         fmt::format("{}-{}", owner_.empty() ? fmt::format("p{}", getpid()) : owner_, i)};
       if (!folder_.empty()) words.insert(words.end(), {"--folder", folder_});
       if (steps_) words.insert(words.end(), {"--steps", std::to_string(*steps_)});
+      if (metrics) {
+        const HostPort at{metrics->host, static_cast<uint16_t>(metrics->port == 0 ? 0 : metrics->port + i)};
+        words.insert(words.end(), {"--metrics", at.ToString()});
+      }
       if (no_probe_) words.emplace_back("--no-probe");
       if (split_ == "holdout") words.insert(words.end(), {"--split", "holdout"});
       std::vector<char*> arguments;
@@ -236,7 +248,7 @@ class ProduceCommand final : public Command {
     return stop.stop_requested() ? kStopped : kDone;
   }
 
-  std::string recipe_, folder_, stream_, owner_;
+  std::string recipe_, folder_, stream_, owner_, metrics_;
   std::string split_ = "train";
   uint32_t producers_ = 1;
   uint32_t threads_ = std::max(1u, std::thread::hardware_concurrency());
