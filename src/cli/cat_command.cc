@@ -9,8 +9,10 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/lake_program.h"
 #include "cli/number.h"
 #include "cli/stream_for_command.h"
+#include "cli/text_of_tokens.h"
 #include "stream/stream_reader.h"
 
 namespace headrace::cli {
@@ -36,10 +38,19 @@ std::string Shown(std::string_view bytes) {
   return "0x" + Hex(bytes.data(), std::min<size_t>(bytes.size(), 32));
 }
 
+// A run of tokens that belong together.
+struct Document {
+  uint64_t row;  // sequence, or row of a ragged column
+  uint64_t position;  // in it
+  uint64_t begin, end;  // of the flattened values
+};
+
 class CatCommand final : public Command {
  public:
+  explicit CatCommand(FindTextOfTokens find) : find_(std::move(find)) {}
+
   std::string name() const override { return "cat"; }
-  std::string summary() const override { return "look at a step: columns, shapes, first values"; }
+  std::string summary() const override { return "look at a step: columns, shapes, first values, text"; }
 
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
@@ -48,6 +59,8 @@ class CatCommand final : public Command {
     app.add_option("--values", values_, "how many values of an array are shown (8)")
         ->type_name("K")
         ->check(CLI::Range(1, 1'000'000'000));
+    app.add_option("--tokenizer", tokenizer_, "show the text of tokens by this tokenizer.json (that of the stream's recipe)")
+        ->type_name("FILE");
     app.footer(
         "  headrace cat /data/live --step 0\n"
         "  headrace cat s3://bucket/live --step 1000 --lane 3 --json");
@@ -60,6 +73,7 @@ class CatCommand final : public Command {
       return Status(Code::kInvalidArgument,
                     fmt::format("there is no lane {}: the stream has {}, counted from 0", *lane_, info.lanes));
     }
+    HR_ASSIGN_OR_RETURN(TextOfTokens text, FindText(*log, Deadline::OnlyStop(stop)));
     StreamReader reader(log);
     uint32_t first = lane_.value_or(0);
     HR_ASSIGN_OR_RETURN(StreamReader::Block block,
@@ -77,13 +91,77 @@ class CatCommand final : public Command {
         console.Say(Line(column, columns[column.name]));
         array += column.arrays();
       }
-      lanes.push_back({{"lane", first + i}, {"columns", columns}});
+      json lane = {{"lane", first + i}, {"columns", columns}};
+      if (text) {
+        HR_ASSIGN_OR_RETURN(lane["documents"], Documents(console, info.columns, arrays, text));
+      }
+      lanes.push_back(std::move(lane));
     }
-    if (console.json()) console.SayJson({{"step", step_}, {"lanes", lanes}});
+    json answer = {{"step", step_}, {"lanes", lanes}};
+    if (!no_text_.empty()) {
+      answer["no_text"] = no_text_;
+      console.Say(fmt::format("tokens are shown as numbers: {}", no_text_));
+    }
+    if (console.json()) console.SayJson(answer);
     return kDone;
   }
 
  private:
+  // Nothing if the stream has no tokens, or nobody can tell what they mean: `no_text_` says why then. Carried on by a program that has tokenizers if need be.
+  Result<TextOfTokens> FindText(StreamLog& log, const Deadline& deadline) {
+    const StreamInfo& info = log.info();
+    const bool tokens = std::ranges::any_of(info.columns, [](const Column& column) { return column.name == "tokens"; });
+    if (!tokens || (info.recipe.empty() && tokenizer_.empty())) return TextOfTokens();
+    Result<TextOfTokens> found = find_ ? find_(log, tokenizer_, deadline) : HandOverToLake("showing the text of tokens");
+    if (found.ok()) return found;
+    if (!tokenizer_.empty()) return found.status();  // asked for by name
+    no_text_ = found.status().message();
+    return TextOfTokens();
+  }
+
+  Result<json> Documents(const Console& console, const std::vector<Column>& columns, const std::vector<Array>& arrays,
+                         const TextOfTokens& text) const {
+    const Array *tokens = nullptr, *offsets = nullptr, *cu_seqlens = nullptr, *source = nullptr;
+    auto array = arrays.begin();
+    for (const Column& column : columns) {
+      if (column.name == "tokens") {
+        tokens = &*array;
+        if (column.kind == Column::kRagged) offsets = &array[1];
+      }
+      if (column.name == "cu_seqlens") cu_seqlens = &*array;
+      if (column.name == "source" && column.kind == Column::kArray) source = &*array;
+      array += column.arrays();
+    }
+    const auto number = [](const Array& values, uint64_t i) { return ToJson(ElementOf(values, i)).get<int64_t>(); };
+    std::vector<Document> documents;
+    const Array* ends = offsets != nullptr ? offsets : cu_seqlens;
+    const uint64_t length = offsets == nullptr && tokens->shape.size() == 2 ? std::max<uint64_t>(1, tokens->shape[1]) : 0;
+    if (ends != nullptr) {
+      for (uint64_t i = 0; i + 1 < ends->elements() && documents.size() < values_; ++i) {
+        // Padding is a segment of its own, of no source.
+        if (ends == cu_seqlens && source != nullptr && i < source->elements() && number(*source, i) < 0) continue;
+        const auto begin = static_cast<uint64_t>(number(*ends, i)), end = static_cast<uint64_t>(number(*ends, i + 1));
+        documents.push_back(length == 0 ? Document{i, 0, begin, end} : Document{begin / length, begin % length, begin, end});
+      }
+    } else {
+      const uint64_t row = length == 0 ? std::max<uint64_t>(1, tokens->elements()) : length;
+      for (uint64_t begin = 0; begin < tokens->elements() && documents.size() < values_; begin += row)
+        documents.push_back({begin / row, 0, begin, begin + row});
+    }
+    json shown = json::array();
+    for (const Document& document : documents) {
+      std::vector<int64_t> ids;
+      for (uint64_t i = document.begin; i < std::min(document.end, tokens->elements()); ++i) ids.push_back(number(*tokens, i));
+      HR_ASSIGN_OR_RETURN(std::string words, text(ids));
+      console.Say(fmt::format("  {} {}, position {}, {} tokens: {}", offsets == nullptr ? "sequence" : "row", document.row,
+                              document.position, ids.size(),
+                              json(Shown(words)).dump(-1, ' ', false, json::error_handler_t::replace)));
+      shown.push_back(
+          {{"sequence", document.row}, {"position", document.position}, {"length", ids.size()}, {"text", std::move(words)}});
+    }
+    return shown;
+  }
+
   // `arrays` are the one or two of the column.
   json Describe(const Column& column, const Array* arrays) const {
     const Array& values = arrays[0];
@@ -120,7 +198,9 @@ class CatCommand final : public Command {
                        shape, shown["values"].dump(-1, ' ', false, json::error_handler_t::replace));
   }
 
-  std::string uri_;
+  const FindTextOfTokens find_;
+  std::string uri_, tokenizer_;
+  std::string no_text_;
   uint64_t step_ = 0;
   std::optional<uint32_t> lane_;
   uint64_t values_ = 8;
@@ -128,6 +208,7 @@ class CatCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeCatCommand() { return std::make_unique<CatCommand>(); }
+std::unique_ptr<Command> MakeCatCommand() { return std::make_unique<CatCommand>(nullptr); }
+std::unique_ptr<Command> MakeCatCommandWithText(FindTextOfTokens find) { return std::make_unique<CatCommand>(std::move(find)); }
 
 }  // namespace headrace::cli

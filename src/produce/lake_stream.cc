@@ -1,6 +1,7 @@
 #include "produce/lake_stream.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
@@ -166,6 +167,10 @@ Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& opt
   const Recipe& recipe = lake.recipe;
   StreamDraft draft;
   draft.recipe.text = recipe.text;
+  std::error_code no_folder;
+  draft.recipe.folder =
+      std::filesystem::absolute(recipe.folder.empty() ? "." : recipe.folder, no_folder).lexically_normal().string();
+  draft.recipe.broadcast_at = recipe.broadcast_at;
   draft.recipe.canonical = recipe.Canonical();
   draft.recipe.fingerprints = lake.Fingerprints();
   draft.recipe.holdout = options.holdout;

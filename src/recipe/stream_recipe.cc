@@ -101,8 +101,14 @@ std::string StreamRecipe::Hash() const {
 }
 
 std::string StreamRecipe::ToJson() const {
-  return Json{{"text", text},     {"canonical", canonical}, {"fingerprints", fingerprints}, {"first", MixtureToJson(first)},
-              {"blocks", blocks}, {"holdout", holdout}}
+  return Json{{"text", text},
+              {"canonical", canonical},
+              {"fingerprints", fingerprints},
+              {"first", MixtureToJson(first)},
+              {"blocks", blocks},
+              {"holdout", holdout},
+              {"folder", folder},
+              {"broadcast_at", broadcast_at}}
              .dump(1) +
          "\n";
 }
@@ -117,6 +123,8 @@ Result<StreamRecipe> StreamRecipe::FromJson(std::string_view text, std::string_v
         HR_ASSIGN_OR_RETURN(recipe.first, MixtureFromJson(json.at("first")));
         recipe.blocks = json.at("blocks").get<uint64_t>();
         recipe.holdout = json.at("holdout").get<bool>();
+        recipe.folder = json.value("folder", "");
+        recipe.broadcast_at = json.value("broadcast_at", std::vector<std::string>());
         return recipe;
       });
 }

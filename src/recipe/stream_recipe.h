@@ -35,6 +35,9 @@ struct StreamRecipe {
   StreamMixture first;
   uint64_t blocks = 0;  // how many there are at the most; 0: as many as the sources give
   bool holdout = false;  // the stream of what is never trained on
+  // Of whoever created the stream; hints, which decide nothing about its content.
+  std::string folder;  // that the recipe's relative paths start from; empty in older streams
+  std::vector<std::string> broadcast_at;  // what loaders take if their program says nothing
 
   // Of what may not change: canonical and fingerprints.
   std::string Hash() const;

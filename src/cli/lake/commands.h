@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/text_of_tokens.h"
 #include "produce/lake_stream.h"
 
 namespace headrace::cli {
@@ -11,6 +12,9 @@ std::unique_ptr<Command> MakeProduceCommand();
 std::unique_ptr<Command> MakePlanCommand();
 std::unique_ptr<Command> MakeMixCommand();
 std::unique_ptr<Command> MakeLineageCommand();
+
+// For `headrace cat`. Refused if the tokenizer is not the one that made the stream, unless it was asked for by name.
+Result<TextOfTokens> FindTokenizerOfStream(StreamLog& log, const std::string& tokenizer, const Deadline& deadline);
 
 // The interpreter for worker processes: HEADRACE_PYTHON, the one that Headrace is installed beside, or python3.
 std::string PythonForWorkers();

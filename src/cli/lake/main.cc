@@ -14,6 +14,7 @@ Commands AllCommands() {
   Commands commands;
   for (auto make : {MakeProduceCommand, MakePlanCommand, MakeMixCommand, MakeLineageCommand}) commands.push_back(make());
   commands.push_back(MakeAppendCommandWithArrow(OpenArrowIpcSteps));
+  commands.push_back(MakeCatCommandWithText(FindTokenizerOfStream));
   return commands;
 }
 
