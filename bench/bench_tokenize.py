@@ -3,8 +3,8 @@
     .venv/bin/python bench/bench_tokenize.py [--megabytes 40] [--threads 2] [--tokenizer tokenizer.json]
 
 The library's figure is its own batch encoding (`Tokenizer.encode_batch`, and `encode_batch_fast`, which leaves out offsets) from
-Python strings that are in memory already; ours is `TransformChain::Apply` from an Arrow column to an Arrow column. Rounds alternate,
-and the best of each counts. The aim is 0.95 of the library or more.
+Python strings that are in memory already; ours is `TransformChain::Apply` from an Arrow column to an Arrow column. Rounds
+alternate, and the best of each counts. The aim is 0.95 of the library or more.
 """
 
 from __future__ import annotations

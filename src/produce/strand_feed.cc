@@ -144,7 +144,7 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
       }
       return std::optional(std::move(info));
     }
-    sources_.loader(source).Forget(strand_, cursor.at);
+    through_.push_back({source, {cursor.at.epoch, cursor.at.group, cursor.at.piece, 0}});
     cursor.at = window.last_of_group ? Position{cursor.at.epoch, cursor.at.group + 1, 0, 0}
                                      : Position{cursor.at.epoch, cursor.at.group, cursor.at.piece + 1, 0};
     cursor.window.reset();
@@ -202,6 +202,25 @@ void StrandFeed::Retain(std::span<const SampleRef> carried) {
   again_.reset();
 }
 
+void StrandFeed::Committed() {
+  std::erase_if(through_, [&](const SampleRef& window) {
+    auto held = held_.lower_bound(window);
+    if (held != held_.end()) {
+      SampleRef place = held->first;
+      place.position.index = 0;
+      // It would have to be read again if the strand changed hands.
+      if (place == window) return false;
+    }
+    sources_.loader(window.source).Forget(strand_, window.position);
+    return true;
+  });
+}
+
+void StrandFeed::CloseWindows() {
+  for (Cursor& cursor : cursors_) cursor.window.reset();
+  again_.reset();
+}
+
 Json StrandFeed::State() const {
   Json positions = Json::array();
   for (const Cursor& cursor : cursors_) positions.push_back({ToJson(cursor.at), cursor.ended, cursor.anything});
@@ -215,6 +234,7 @@ Status StrandFeed::Restore(const Json& state) {
   held_.clear();
   expected_.clear();
   again_.reset();
+  through_.clear();
   try {
     for (const Json& entry : state.at("sources")) {
       Cursor cursor;

@@ -53,6 +53,10 @@ class StrandFeed final : public SampleFeed {
   const HeldSample& Find(const SampleRef& ref) const { return held_.at(ref); }
   // Lets go of all samples but these.
   void Retain(std::span<const SampleRef> carried);
+  // What was drawn so far is in the stream, but for what is still held: windows that nobody will ask for again are given back.
+  void Committed();
+  // Keeps the held samples and no other memory; drawing goes on all the same.
+  void CloseWindows();
 
   nlohmann::json State() const;
   Status Restore(const nlohmann::json& state);
@@ -82,6 +86,7 @@ class StrandFeed final : public SampleFeed {
   std::map<SampleRef, uint32_t> expected_;  // checksums of carried samples, from the state
   std::shared_ptr<const OpenWindow> again_;  // that the last carried sample was found in: its neighbours follow
   SampleRef again_at_;
+  std::vector<SampleRef> through_;  // windows that were drawn to their end
 };
 
 }  // namespace headrace

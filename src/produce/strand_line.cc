@@ -114,6 +114,7 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
   HR_RETURN_IF_ERROR(PutLineage(lineage, *mixture, deadline));
   const std::string state = Json{{"feed", feed_->State()}, {"plan", planner_->State()}}.dump();
   HR_RETURN_IF_ERROR(writer_->Append(turn, chunk, Bytes::FromString(state), deadline));
+  feed_->Committed();
   return made;
 }
 
@@ -157,9 +158,17 @@ Result<uint32_t> StrandLine::Finish(const Deadline& deadline) {
         for (Sequence& sequence : lane) sequence.tag = strand;
       }
       HR_RETURN_IF_ERROR(add(*plan));
+      strands.back().feed->Retain(planner.Carried());
       ++step;
     }
     HR_ASSIGN_OR_RETURN(std::vector<Sequence> rest, planner.Remainder(step));
+    // All strands' remainders are held at once, so nothing else may be.
+    std::vector<SampleRef> held;
+    for (const Sequence& sequence : rest) {
+      for (const Placed& piece : sequence.pieces) held.push_back(piece.sample.ref);
+    }
+    strands.back().feed->Retain(held);
+    strands.back().feed->CloseWindows();
     for (Sequence& sequence : rest) {
       sequence.tag = strand;
       left[sequence.length].push_back(std::move(sequence));

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "source/block_pool.h"
 #include "source/format.h"
 #include "source/run_reader.h"
 #include "source/window_budget.h"
@@ -67,7 +68,7 @@ Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const Lake
                              std::shared_ptr<parquet::FileMetaData> footer, const Deadline& deadline) {
   OpenParquet open{.input = std::make_shared<LakeInput>(lake, file), .reader = nullptr};
   open.input->SetDeadline(deadline);
-  parquet::ReaderProperties properties;
+  parquet::ReaderProperties properties(BlockPool());
   if (!lake->local(file.uri)) {
     properties.enable_buffered_stream();
     properties.set_buffer_size(kStreamBytes);
@@ -78,7 +79,7 @@ Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const Lake
   try {
     parquet::arrow::FileReaderBuilder builder;
     arrow::Status status = builder.Open(open.input, properties, std::move(footer));
-    if (status.ok()) status = builder.properties(arrow_properties)->Build(&open.reader);
+    if (status.ok()) status = builder.memory_pool(BlockPool())->properties(arrow_properties)->Build(&open.reader);
     if (!status.ok()) return open.input->Explain(status, what);
   } catch (const std::exception& failure) {  // Parquet's own way to say that bytes are no Parquet
     return open.input->Explain(arrow::Status::Invalid(failure.what()), what);

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "source/block_pool.h"
 #include "source/format.h"
 #include "source/lake.h"
 #include "source/order.h"
@@ -375,7 +376,7 @@ class Loader final : public SourceLoader {
       if (small.size() == 1 && HoldsWhatItUses(*small.front())) {
         joined.push_back(std::move(small.front()));
       } else {
-        HR_ARROW_ASSIGN(Batch one, arrow::ConcatenateRecordBatches(small), what);
+        HR_ARROW_ASSIGN(Batch one, arrow::ConcatenateRecordBatches(small, BlockPool()), what);
         joined.push_back(std::move(one));
       }
       small.clear();

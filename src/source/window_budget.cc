@@ -3,16 +3,22 @@
 #include <algorithm>
 #include <thread>
 
+#include "source/block_pool.h"
+
 namespace headrace {
 namespace {
 
 constexpr size_t kMaxCursors = 64;
+constexpr uint64_t kMaxIdleBytes = 128 << 20;
 
 size_t MaxAhead() { return std::clamp<size_t>(std::thread::hardware_concurrency() * 2, 4, 64); }
 
 }  // namespace
 
-std::shared_ptr<WindowBudget> MakeWindowBudget(uint64_t bytes) { return std::make_shared<WindowBudget>(bytes); }
+std::shared_ptr<WindowBudget> MakeWindowBudget(uint64_t bytes) {
+  KeepIdleBlocks(std::min<uint64_t>(bytes / 8, kMaxIdleBytes));
+  return std::make_shared<WindowBudget>(bytes);
+}
 
 std::shared_ptr<const Window> WindowBudget::Find(const GroupKey& group, uint32_t piece) {
   std::lock_guard lock(mutex_);
