@@ -78,14 +78,33 @@ void Mixer::Charge(uint16_t source, uint64_t amount) {
   owed_[source] -= kWhole * drawn;
 }
 
+void Mixer::Refund(uint16_t source, uint64_t amount) {
+  const auto drawn = static_cast<int64_t>(std::max<uint64_t>(amount, 1));
+  for (size_t i = 0; i < owed_.size(); ++i) owed_[i] -= shares_[i] * drawn;
+  owed_[source] += kWhole * drawn;
+}
+
+void Mixer::Forgive() {
+  int64_t most = 0;
+  for (int64_t owed : owed_) most = std::max(most, std::abs(owed));
+  const int64_t limit = longest_ * kWhole, times = (most + limit - 1) / limit;
+  if (times <= 1) return;
+  int64_t sum = 0;
+  for (int64_t& owed : owed_) sum += owed /= times;
+  owed_[0] -= sum;  // what rounding left: less than a token
+}
+
 void Mixer::End(uint16_t source) {
   ended_[source] = true;
   Share();
 }
 
-void Mixer::Restore(std::span<const int64_t> owed, std::span<const uint16_t> ended, int64_t longest) {
+void Mixer::Restore(std::span<const int64_t> owed, std::span<const uint16_t> ended, int64_t longest,
+                    std::span<const double> weights) {
   longest_ = std::max<int64_t>(longest, 1);
-  Resize(owed.size());
+  Resize(std::max(owed.size(), weights.size()));
+  std::fill(weights_.begin(), weights_.end(), 0);
+  std::copy(weights.begin(), weights.end(), weights_.begin());
   std::fill(owed_.begin(), owed_.end(), 0);
   std::copy(owed.begin(), owed.end(), owed_.begin());
   std::fill(ended_.begin(), ended_.end(), false);

@@ -30,18 +30,23 @@ class Mixer {
   std::optional<uint16_t> Pick() const;
   // `amount` tokens (or samples) were drawn from it; an empty document counts as one, so that a source of nothing else cannot be drawn from for ever.
   void Charge(uint16_t source, uint64_t amount);
+  // What was drawn from it goes back and will be drawn once more, with the weights that it was drawn with still in force.
+  void Refund(uint16_t source, uint64_t amount);
+  // Nobody is owed more than the longest document any more: what was missed under other weights is not made good under these.
+  void Forgive();
   // It has nothing more: its weight goes to the others.
   void End(uint16_t source);
 
   size_t size() const { return owed_.size(); }
   bool ended(uint16_t source) const { return ended_[source]; }
+  const std::vector<double>& weights() const { return weights_; }
   // Tokens that the source is behind (or, negative, ahead).
   double Behind(uint16_t source) const { return static_cast<double>(owed_[source]) / kWhole; }
 
   // For a state; `owed` is in 2^-30 tokens.
   const std::vector<int64_t>& owed() const { return owed_; }
   int64_t longest() const { return longest_; }
-  void Restore(std::span<const int64_t> owed, std::span<const uint16_t> ended, int64_t longest);
+  void Restore(std::span<const int64_t> owed, std::span<const uint16_t> ended, int64_t longest, std::span<const double> weights);
 
  private:
   static constexpr int64_t kWhole = 1 << 30;

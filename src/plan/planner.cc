@@ -1,6 +1,8 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -165,6 +167,9 @@ struct Planner::Parts {
 
   // False if nothing more can be drawn.
   Result<bool> Draw();
+  // Weights that jump hold for the very next step: what was drawn by the old ones, and is not begun, is drawn again by the new ones.
+  void PutBack();
+  uint64_t Amount(const Drawn& drawn) const { return by_tokens ? drawn.total() : 1 + drawn.rest.size(); }
   Status TooLong(const Drawn& drawn, uint32_t limit) const;
   bool Fit(Drawn& drawn, uint32_t limit);
   bool Waits(const Drawn& drawn, uint32_t length) const {
@@ -190,6 +195,7 @@ struct Planner::Parts {
   bool by_tokens = true;
   bool stopped = false;  // nothing is drawn any more
   std::vector<Drawn> buffer;  // drawn and not placed, in that order
+  std::vector<std::deque<Drawn>> back;  // by source: to be drawn before anything of the feed
   uint64_t truncated = 0, dropped = 0;  // since the last step
 };
 
@@ -220,18 +226,19 @@ void Planner::SetSources(std::vector<std::string> sources, std::vector<AtEnd> at
   parts.sources = std::move(sources);
   parts.at_end = std::move(at_end);
   parts.mixer.Resize(parts.sources.size());
+  parts.back.resize(parts.mixer.size());
 }
 
 std::string Planner::State() const {
   const Parts& parts = *parts_;
-  nlohmann::json ended = nlohmann::json::array(), buffer = nlohmann::json::array();
+  nlohmann::json ended = nlohmann::json::array(), buffer = nlohmann::json::array(), back = nlohmann::json::array();
   for (uint16_t source = 0; source < parts.mixer.size(); ++source)
     if (parts.mixer.ended(source)) ended.push_back(source);
   const auto position = [](const SampleInfo& sample) {
     const Position& at = sample.ref.position;
     return nlohmann::json{at.epoch, at.group, at.piece, at.index};
   };
-  for (const Drawn& drawn : parts.buffer) {
+  const auto entry_of = [&](const Drawn& drawn) {
     nlohmann::json entry = position(drawn.sample);
     for (uint32_t number :
          {uint32_t{drawn.sample.ref.source}, drawn.start, drawn.length, 2 * drawn.waited + (drawn.split_now ? 1 : 0)})
@@ -241,13 +248,18 @@ std::string Planner::State() const {
       other.push_back(member.length);
       entry.push_back(std::move(other));
     }
-    buffer.push_back(std::move(entry));
-  }
+    return entry;
+  };
+  for (const Drawn& drawn : parts.buffer) buffer.push_back(entry_of(drawn));
+  for (const std::deque<Drawn>& source : parts.back)
+    for (const Drawn& drawn : source) back.push_back(entry_of(drawn));
   return nlohmann::json{{"owed", parts.mixer.owed()},
                         {"longest", parts.mixer.longest()},
                         {"ended", ended},
                         {"stopped", parts.stopped},
                         {"drawn", buffer},
+                        {"back", back},
+                        {"weights", parts.mixer.weights()},
                         {"truncated", parts.truncated},
                         {"dropped", parts.dropped}}
       .dump();
@@ -255,10 +267,13 @@ std::string Planner::State() const {
 
 std::vector<SampleRef> Planner::Carried() const {
   std::vector<SampleRef> refs;
-  for (const Drawn& drawn : parts_->buffer) {
+  const auto add = [&](const Drawn& drawn) {
     refs.push_back(drawn.sample.ref);
     for (const Member& member : drawn.rest) refs.push_back(member.sample.ref);
-  }
+  };
+  for (const Drawn& drawn : parts_->buffer) add(drawn);
+  for (const std::deque<Drawn>& source : parts_->back)
+    for (const Drawn& drawn : source) add(drawn);
   return refs;
 }
 
@@ -280,7 +295,14 @@ Status Planner::Restore(const std::string& state) {
     return broken("knows " + std::to_string(json["owed"].size()) + " sources, and the stream has " +
                   std::to_string(parts.sources.size()));
 
-  std::vector<Drawn> buffer;
+  const nlohmann::json nothing = nlohmann::json::array();
+  const nlohmann::json& back = json.contains("back") ? json["back"] : nothing;
+  const nlohmann::json& weights = json.contains("weights") ? json["weights"] : nothing;
+  if (!back.is_array() || !weights.is_array() ||
+      !std::all_of(weights.begin(), weights.end(), [](const nlohmann::json& n) { return n.is_number(); }) ||
+      weights.size() > parts.sources.size())
+    return broken("has `back` or `weights` that no planner writes");
+
   const auto again = [&](const nlohmann::json& entry, uint16_t source) {
     return parts.feed.Again(
         {source, {entry[0].get<uint32_t>(), entry[1].get<uint32_t>(), entry[2].get<uint32_t>(), entry[3].get<uint32_t>()}});
@@ -291,7 +313,7 @@ Status Planner::Restore(const std::string& state) {
                                       std::to_string(wanted) + " tokens when it was drawn and has " +
                                       std::to_string(sample.length) + " now: a transform does not do the same every time");
   };
-  for (const nlohmann::json& entry : json["drawn"]) {
+  const auto read = [&](const nlohmann::json& entry) -> Result<Drawn> {
     if (!entry.is_array() || entry.size() < 8 || !numbers({entry.begin(), entry.begin() + 8}))
       return broken("has a carried sample without a position");
     Drawn drawn;
@@ -313,15 +335,26 @@ Status Planner::Restore(const std::string& state) {
       if (member.length > member.sample.length) return changed(member.sample, member.length);
       drawn.rest.push_back(std::move(member));
     }
+    return drawn;
+  };
+  std::vector<Drawn> buffer;
+  for (const nlohmann::json& entry : json["drawn"]) {
+    HR_ASSIGN_OR_RETURN(Drawn drawn, read(entry));
     buffer.push_back(std::move(drawn));
+  }
+  std::vector<std::deque<Drawn>> put_back(parts.sources.size());
+  for (const nlohmann::json& entry : back) {
+    HR_ASSIGN_OR_RETURN(Drawn drawn, read(entry));
+    put_back[drawn.sample.ref.source].push_back(std::move(drawn));
   }
   parts.mixer = Mixer(parts.sources.size());
   parts.mixer.Restore(json["owed"].get<std::vector<int64_t>>(), json["ended"].get<std::vector<uint16_t>>(),
-                      json["longest"].get<int64_t>());
+                      json["longest"].get<int64_t>(), weights.get<std::vector<double>>());
   parts.stopped = json["stopped"].get<bool>();
   parts.truncated = json.value("truncated", uint64_t{0});
   parts.dropped = json.value("dropped", uint64_t{0});
   parts.buffer = std::move(buffer);
+  parts.back = std::move(put_back);
   return Status::Ok();
 }
 
@@ -370,6 +403,12 @@ Result<bool> Planner::Parts::Draw() {
       stopped = true;
       break;
     }
+    if (std::deque<Drawn>& again = back[*source]; !again.empty()) {
+      buffer.push_back(std::move(again.front()));
+      again.pop_front();
+      mixer.Charge(*source, Amount(buffer.back()));
+      return true;
+    }
     HR_ASSIGN_OR_RETURN(std::optional<SampleInfo> first, feed.Next(*source));
     if (!first) {
       if (at_end[*source] == AtEnd::kStop)
@@ -391,11 +430,29 @@ Result<bool> Planner::Parts::Draw() {
       if (++tries == kMostDropped) return TooLong(drawn, longest);
       continue;
     }
-    mixer.Charge(*source, by_tokens ? drawn.total() : 1 + drawn.rest.size());
+    mixer.Charge(*source, Amount(drawn));
     buffer.push_back(std::move(drawn));
     return true;
   }
   return false;
+}
+
+void Planner::Parts::PutBack() {
+  if (stopped) return;
+  std::vector<Drawn> begun;
+  for (auto drawn = buffer.rbegin(); drawn != buffer.rend(); ++drawn) {
+    const uint16_t source = drawn->sample.ref.source;
+    // A source that has ended is not asked again, and a document goes on where it was cut.
+    if (mixer.ended(source) || drawn->start != 0) {
+      begun.push_back(std::move(*drawn));
+      continue;
+    }
+    mixer.Refund(source, Amount(*drawn));
+    back[source].push_front(std::move(*drawn));
+  }
+  std::reverse(begun.begin(), begun.end());
+  buffer = std::move(begun);
+  mixer.Forgive();
 }
 
 // True if all of it found a place; else what did stays placed, and it is among those that are left.
@@ -646,13 +703,19 @@ Result<std::optional<StepPlan>> Planner::Next(uint64_t step, const MixSchedule& 
   std::vector<double> weights(parts.sources.size(), 0);
   for (size_t i = 0; i < weights.size(); ++i)
     if (const auto found = by_name.find(parts.sources[i]); found != by_name.end()) weights[i] = found->second;
-  parts.mixer.SetWeights(weights);
   parts.by_tokens = mix.by_tokens;
+  const std::vector<double>& before = parts.mixer.weights();
+  if (!mix.ramp && !std::equal(weights.begin(), weights.end(), before.begin(), before.end())) parts.PutBack();
+  parts.mixer.SetWeights(weights);
   return parts.recipe.pack ? parts.NextPacked(step) : parts.NextPlain(step);
 }
 
 Result<std::vector<Sequence>> Planner::Remainder(uint64_t) {
   Parts& parts = *parts_;
+  for (std::deque<Drawn>& source : parts.back) {
+    std::move(source.begin(), source.end(), std::back_inserter(parts.buffer));
+    source.clear();
+  }
   std::vector<Sequence> sequences;
   if (!parts.recipe.pack) {
     for (Drawn& drawn : parts.buffer) {

@@ -151,6 +151,8 @@ RC_GTEST_PROP(Planner, PlacesEveryTokenOnceAndTheSameAfterEveryRestore, ()) {
     if (*rc::gen::arbitrary<bool>()) recipe.pack->lengths = {{32, 0.7}, {128, 0.3}};
   }
   recipe.mix.by_tokens = *rc::gen::arbitrary<bool>();
+  for (uint64_t step : *rc::gen::container<std::vector<uint64_t>>(rc::gen::inRange<uint64_t>(1, 12)))
+    for (const SourceSpec& source : recipe.sources) recipe.mix.weights[step][source.name] = *rc::gen::inRange(1, 20);
   std::vector<uint32_t> counts;
   for (size_t i = 0; i < sources; ++i) counts.push_back(*rc::gen::inRange<uint32_t>(0, 120));
   const auto seed = *rc::gen::inRange<uint64_t>(0, 1000);
@@ -277,6 +279,30 @@ TEST(Planner, ChangesTheMixtureAtTheVeryStep) {
   RunSome(recipe, [](uint16_t, uint32_t) { return 10u; }, 12, &plans);
   for (size_t i = 0; i < 12; ++i)
     EXPECT_NEAR(static_cast<double>(plans[i].samples[0]), 100.0 - 10.0 * static_cast<double>(std::min<size_t>(i, 10)), 1) << i;
+}
+
+TEST(Planner, ChangesTheMixtureAtTheVeryStepWhenPacked) {
+  constexpr uint32_t kLongest = 4000;
+  for (const PackMethod method : {PackMethod::kBestFit, PackMethod::kFirstFit, PackMethod::kConcat}) {
+    Recipe recipe = MakeRecipe(3, 4, 64, 2048);
+    recipe.pack->method = method;
+    recipe.mix.weights = {{0, {{"s0", 0.8}, {"s1", 0.1}, {"s2", 0.1}}},
+                          {10, {{"s0", 0.1}, {"s1", 0.8}, {"s2", 0.1}}},
+                          {11, {{"s0", 0.5}, {"s1", 0}, {"s2", 0.5}}},
+                          {14, {{"s0", 0.1}, {"s1", 0.8}, {"s2", 0.1}}}};
+    std::vector<StepPlan> plans;
+    RunSome(recipe, SyntheticFeed::Lognormal(6, 1.2, kLongest), 20, &plans);
+    for (uint64_t step : {9, 10, 11, 13, 14, 15}) {
+      const std::map<std::string, double> weights = recipe.mix.At(step);
+      for (size_t source = 0; source < 3; ++source) {
+        const auto wanted = weights.find("s" + std::to_string(source));
+        const double share = static_cast<double>(plans[step].tokens[source]) / (64 * 2048);
+        // A longest document for the mixer; another for those that the step before had begun, or that this one leaves behind.
+        EXPECT_NEAR(share, wanted == weights.end() ? 0 : wanted->second, 2.0 * kLongest / (64 * 2048))
+            << "step " << step << ", source " << source << ", method " << static_cast<int>(method);
+      }
+    }
+  }
 }
 
 TEST(Planner, FollowsWeightsByTokensWhenPacked) {
@@ -423,13 +449,17 @@ TEST(Planner, RefusesAStateThatIsNotOne) {
   SyntheticFeed feed({100}, [](uint16_t, uint32_t) { return 10u; });
   Planner planner(recipe, Names(1), feed);
   const std::string good =
-      R"({"drawn":[[0,0,0,3,0,0,10,0]],"dropped":0,"ended":[],"longest":1,"owed":[0],"stopped":false,"truncated":0})";
+      R"({"back":[[0,0,0,4,0,0,10,0]],"drawn":[[0,0,0,3,0,0,10,0]],"dropped":0,"ended":[],"longest":1,"owed":[0],)"
+      R"("stopped":false,"truncated":0,"weights":[0.5]})";
   EXPECT_TRUE(planner.Restore(good).ok());
   EXPECT_EQ(planner.State(), good);
   for (const char* bad : {"", "[]", "{}", R"({"drawn":[[1]],"ended":[],"longest":1,"owed":[0],"stopped":false})",
                           R"({"drawn":[[0,0,0,3,9,0,10,0]],"ended":[],"longest":1,"owed":[0],"stopped":false})",
                           R"({"drawn":[[0,0,0,3,0,0,10,0,[1,2]]],"ended":[],"longest":1,"owed":[0],"stopped":false})",
-                          R"({"drawn":[],"ended":[],"longest":1,"owed":[0,0],"stopped":false})"})
+                          R"({"drawn":[],"ended":[],"longest":1,"owed":[0,0],"stopped":false})",
+                          R"({"back":[[0,0,0,3,9,0,10,0]],"drawn":[],"ended":[],"longest":1,"owed":[0],"stopped":false})",
+                          R"({"weights":["x"],"drawn":[],"ended":[],"longest":1,"owed":[0],"stopped":false})",
+                          R"({"weights":[1,2],"drawn":[],"ended":[],"longest":1,"owed":[0],"stopped":false})"})
     EXPECT_EQ(planner.Restore(bad).code(), Code::kCorrupt) << bad;
   const Status changed = planner.Restore(R"({"drawn":[[0,0,0,3,0,0,11,0]],"ended":[],"longest":1,"owed":[0],"stopped":false})");
   EXPECT_NE(changed.message().find("does not do the same every time"), std::string::npos);
