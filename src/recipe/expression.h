@@ -49,6 +49,9 @@ class Expression {
   // As a cost: null is `otherwise`. A text is an error.
   Result<double> Number(const Row& row, double otherwise = 0) const;
 
+  // How it is kept: expression_program.h.
+  enum class Op : uint8_t;
+  struct Node;
   struct Program;
 
  private:
