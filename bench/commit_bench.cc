@@ -15,7 +15,7 @@
 
 #include "base/simulation.h"
 #include "base/text.h"
-#include "store/decorator.h"
+#include "store/counting_store.h"
 #include "store/memory_store.h"
 #include "store/slow_store.h"
 #include "stream/cell.h"
@@ -23,33 +23,6 @@
 
 namespace headrace {
 namespace {
-
-class CountingStore final : public StoreDecorator {
- public:
-  using ObjectStore::Get;
-  using StoreDecorator::StoreDecorator;
-  Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
-    ++requests;
-    return inner().Get(key, options, deadline);
-  }
-  Result<PutOutcome> PutIfAbsent(const std::string& key, const Body& body, const Deadline& deadline) override {
-    if (!key.starts_with("data/")) ++requests;
-    return inner().PutIfAbsent(key, body, deadline);
-  }
-  Status Put(const std::string& key, const Body& body, const Deadline& deadline) override {
-    ++requests;
-    return inner().Put(key, body, deadline);
-  }
-  Result<ListPage> List(const ListOptions& options, const Deadline& deadline) override {
-    ++requests;
-    return inner().List(options, deadline);
-  }
-  Status Delete(std::span<const std::string> keys, const Deadline& deadline) override {
-    ++requests;
-    return inner().Delete(keys, deadline);
-  }
-  uint64_t requests = 0;
-};
 
 constexpr int kStrands = 256;  // shared evenly by the producers; a strand finishes one chunk at a time
 
@@ -64,7 +37,7 @@ Figures Measure(int producers, double rate, double seconds, Discipline disciplin
   Simulation simulation(static_cast<uint64_t>(producers));
   auto memory = std::make_shared<MemoryStore>("bench", simulation);
   auto slow = std::make_shared<SlowStore>(memory, SlowOptions{}, simulation, Random(1));
-  auto store = std::make_shared<CountingStore>(slow);
+  auto store = std::make_shared<CountingStore>(slow, /*free=*/"data/");
   StreamInfo info;
   info.uuid[0] = 1;
   info.strands = kStrands;
@@ -87,12 +60,12 @@ Figures Measure(int producers, double rate, double seconds, Discipline disciplin
   uint64_t before = 0;
   simulation.Spawn([&] {
     simulation.SleepUntil(begin);
-    before = store->requests;
+    before = store->requests();
   });
   uint64_t after = 0;
   simulation.Spawn([&] {
     simulation.SleepUntil(end);
-    after = store->requests;
+    after = store->requests();
   });
   for (int i = 0; i < producers; ++i) {
     simulation.Start(Cat("producer", i), [&, i] {

@@ -20,7 +20,7 @@
 #include "base/simulation.h"
 #include "base/text.h"
 #include "base/thread_executor.h"
-#include "store/decorator.h"
+#include "store/counting_store.h"
 #include "store/folder_store.h"
 #include "store/memory_store.h"
 #include "store/slow_store.h"
@@ -36,21 +36,6 @@ constexpr uint32_t kStrands = 16;
 constexpr uint64_t kFirstBlocks = 1000;  // of one step
 constexpr uint64_t kMeasured = 512;  // commits a round: four times through the tail
 constexpr uint64_t kForgetEvery = 2048;
-
-class CountingStore final : public StoreDecorator {
- public:
-  using ObjectStore::Get;
-  using StoreDecorator::StoreDecorator;
-  Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
-    ++requests;
-    return inner().Get(key, options, deadline);
-  }
-  Result<ListPage> List(const ListOptions& options, const Deadline& deadline) override {
-    ++requests;
-    return inner().List(options, deadline);
-  }
-  uint64_t requests = 0;
-};
 
 double ProcessorSeconds() {
   timespec time{};
@@ -162,11 +147,11 @@ void MeasureRounds(Simulation& simulation, const std::shared_ptr<MemoryStore>& m
       Instant began = simulation.Now();
       auto log = Must(StreamLog::Open({counting, &simulation, Random(step)}, {}));
       auto since = [&] { return std::chrono::duration<double>(simulation.Now() - began).count(); };
-      figures.open_requests = std::max(figures.open_requests, counting->requests);
+      figures.open_requests = std::max(figures.open_requests, counting->requests());
       figures.open_rounds = std::max(figures.open_rounds, since());
       StreamReader reader(log);
       (void)Must(reader.ReadCell(step, 0, {}));
-      figures.first_cell_requests = std::max(figures.first_cell_requests, counting->requests);
+      figures.first_cell_requests = std::max(figures.first_cell_requests, counting->requests());
       figures.rounds = std::max(figures.rounds, since());
     });
   }

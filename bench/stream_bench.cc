@@ -3,12 +3,14 @@
 //   stream_bench folder DIR [--bytes 512MB] [--rounds 5]     both sides in turns; DIR in memory (/dev/shm) shows the most
 //   stream_bench append URI [--bytes 512MB] [--callers 4]    a stream of its own; what it came to, as JSON
 //   stream_bench read URI [--callers 4]                      the whole of it, --passes 3 times
+//   stream_bench gets URI [--callers 4]                      its chunks as bare objects with one pass of CRC32C, as often
 //   stream_bench lanes URI                                   bytes fetched for bytes wanted, for every divisor of the lanes
 //
 // Chunks have 16 MB: 8 lanes × 4 steps of 512 KiB (`--lanes`, `--cell` for others).
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "headrace/store.h"
 #include "headrace/stream.h"
 
 namespace headrace {
@@ -162,6 +165,35 @@ Fetched ReadAll(Stream& stream, uint32_t readers, uint32_t share, bool into_own_
   return {bytes, reader->fetched_bytes(), reader->wanted_bytes()};
 }
 
+// The same objects, by so many callers at once, from the store alone.
+uint64_t GetAll(ObjectStore& store, uint32_t callers, uint32_t passes) {
+  std::vector<ListEntry> chunks = Get(ListAll(store, "data/", kNever));
+  std::atomic<uint64_t> next = 0, bytes = 0, sum = 0;
+  auto work = [&] {
+    std::optional<Buffer> memory;
+    for (uint64_t place; (place = next++) < passes * chunks.size();) {
+      const ListEntry& chunk = chunks[place % chunks.size()];
+      if (!memory || memory->size() < chunk.size) memory.emplace(chunk.size);
+      std::optional<Object> object = Get(store.Get(chunk.key, {.range = {}, .into = memory->span()}, kNever));
+      if (!object) Fail(Cat(chunk.key, " is gone"));
+      sum += Crc32c(object->bytes.span());
+      bytes += object->bytes.size();
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (uint32_t i = 1; i < callers; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();
+  return bytes;
+}
+
+double CpuSeconds() {
+  struct rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 // The bare calls.
 class Plain {
  public:
@@ -294,12 +326,22 @@ json LanesOf(const std::string& uri) {
 json Answer(const std::string& mode, const std::string& where, const Shape& shape) {
   if (mode == "folder") return Folder(where, shape);
   if (mode == "lanes") return LanesOf(where);
-  if (mode == "read") {
-    Stream stream = Get(Stream::Open(where, kNever));
-    Fetched fetched;
-    double seconds =
-        Seconds([&] { fetched = ReadAll(stream, shape.callers, stream.info().lanes, /*into_own_memory=*/true, shape.passes); });
-    return {{"bytes", fetched.bytes}, {"seconds", seconds}, {"bytes_per_second", static_cast<double>(fetched.bytes) / seconds}};
+  if (mode == "read" || mode == "gets") {
+    uint64_t bytes = 0;
+    const double cpu = CpuSeconds();
+    double seconds = Seconds([&] {
+      if (mode == "gets") {
+        bytes = GetAll(*Get(OpenStore(where)), shape.callers, shape.passes);
+      } else {
+        Stream stream = Get(Stream::Open(where, kNever));
+        bytes = ReadAll(stream, shape.callers, stream.info().lanes, /*into_own_memory=*/true, shape.passes).bytes;
+      }
+    });
+    const double gigabytes = static_cast<double>(bytes) * 1e-9;
+    return {{"bytes", bytes},
+            {"seconds", seconds},
+            {"bytes_per_second", static_cast<double>(bytes) / seconds},
+            {"cpu_seconds_per_gb", (CpuSeconds() - cpu) / gigabytes}};
   }
   if (mode != "append") Fail(Cat("there is no mode \"", mode, "\""));
   Cells cells(shape);
@@ -310,7 +352,7 @@ json Answer(const std::string& mode, const std::string& where, const Shape& shap
 }
 
 int Main(int argc, char** argv) {
-  if (argc < 3) Fail("usage: stream_bench folder|append|read|lanes WHERE [--bytes 512MB] [--cell 512KiB] [--lanes 8] …");
+  if (argc < 3) Fail("usage: stream_bench folder|append|read|gets|lanes WHERE [--bytes 512MB] [--cell 512KiB] [--lanes 8] …");
   Shape shape;
   for (int i = 3; i + 1 < argc; i += 2) {
     std::string_view word = argv[i];

@@ -3,6 +3,7 @@
 
 #include "base/simulation.h"
 #include "base/text.h"
+#include "store/counting_store.h"
 #include "store/decorator.h"
 #include "store/memory_store.h"
 #include "store/slow_store.h"
@@ -15,26 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-class CountingStore final : public StoreDecorator {
- public:
-  using ObjectStore::Get;
-  using StoreDecorator::StoreDecorator;
-  Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
-    ++gets;
-    return inner().Get(key, options, deadline);
-  }
-  Result<PutOutcome> PutIfAbsent(const std::string& key, const Body& body, const Deadline& deadline) override {
-    if (!key.starts_with("data/")) ++puts;
-    return inner().PutIfAbsent(key, body, deadline);
-  }
-  Result<ListPage> List(const ListOptions& options, const Deadline& deadline) override {
-    ++lists;
-    return inner().List(options, deadline);
-  }
-  uint64_t requests() const { return gets + puts + lists; }
-  uint64_t gets = 0, puts = 0, lists = 0;
-};
 
 class CommitCostTest : public testing::Test {
  protected:
@@ -53,11 +34,16 @@ class CommitCostTest : public testing::Test {
     return writer.Append(writer.next(), chunk, Bytes::FromString("s"), {});
   }
 
+  // Without a chunk's own create, the hint and what is deleted: nobody waits for those.
+  uint64_t Requests() const {
+    return store_->count(StoreOp::kGet) + store_->count(StoreOp::kCreate) + store_->count(StoreOp::kList);
+  }
+
   StreamInfo info_;
   Simulation simulation_{1};
   std::shared_ptr<MemoryStore> memory_ = std::make_shared<MemoryStore>("memory", simulation_);
-  std::shared_ptr<CountingStore> store_ =
-      std::make_shared<CountingStore>(std::make_shared<SlowStore>(memory_, SlowOptions{}, simulation_, Random(2)));
+  std::shared_ptr<CountingStore> store_ = std::make_shared<CountingStore>(
+      std::make_shared<SlowStore>(memory_, SlowOptions{}, simulation_, Random(2)), /*free=*/"data/");
 };
 
 TEST_F(CommitCostTest, ManyProducersNeedFewRequestsAndAllGoOnWhenTheStewardLeaves) {
@@ -86,7 +72,7 @@ TEST_F(CommitCostTest, ManyProducersNeedFewRequestsAndAllGoOnWhenTheStewardLeave
   simulation_.Run();
   EXPECT_EQ(simulation_.stuck(), 0u);
   constexpr uint64_t kChunks = kProducers * kEach + kProducers * (kProducers - 1) / 2;
-  EXPECT_LE(store_->requests(), 6 * kChunks);  // with everything at the start and the end; 5 in between
+  EXPECT_LE(Requests(), 6 * kChunks);  // with everything at the start and the end; 5 in between
   EXPECT_LE(attempts, kChunks / 2);
   EXPECT_LE(slowest, seconds(3));
   simulation_.Run([&] {
@@ -126,16 +112,56 @@ TEST_F(CommitCostTest, OpeningTakesFourRequestsAndNeighboursAreFoundWithoutAny) 
   simulation_.Run([&] {
     auto log = StreamLog::Open({store_, &simulation_, Random(4)}, {});
     ASSERT_TRUE(log.ok());
-    EXPECT_EQ(store_->requests(), 4u);
+    EXPECT_EQ(Requests(), 4u);
     const Manifest manifest = (*log)->known()->manifest;
     ASSERT_FALSE(manifest.index[1].empty());
-    uint64_t before = store_->requests();
+    uint64_t before = Requests();
     for (uint64_t step = 128; step < 256; ++step) {
       auto entry = (*log)->index().FindStep(manifest, step, {});
       ASSERT_TRUE(entry.ok() && *entry) << step;
       EXPECT_EQ((*entry)->first_step, step);
     }
-    EXPECT_EQ(store_->requests(), before + 1);
+    EXPECT_EQ(Requests(), before + 1);
+  });
+}
+
+// Remembers what was asked for.
+class RangesSeen final : public StoreDecorator {
+ public:
+  using ObjectStore::Get;
+  using StoreDecorator::StoreDecorator;
+  Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
+    if (key.starts_with("data/")) ranges.push_back(options.range);
+    return inner().Get(key, options, deadline);
+  }
+  std::vector<ByteRange> ranges;
+};
+
+TEST_F(CommitCostTest, AllLanesAreOneGetOfTheWholeChunkHoweverOften) {
+  info_.lanes = 4;
+  Create(1);
+  auto seen = std::make_shared<RangesSeen>(memory_);
+  simulation_.Run([&] {
+    auto log = StreamLog::Open({seen, &simulation_, Random(3)}, {});
+    auto writer = StrandWriter::Take(*log, 0, {});
+    Array array{Dtype::kU8, {100'000}, Bytes::FromString(std::string(100'000, 'x'))};
+    ChunkBuilder chunk(info_, {});
+    ASSERT_TRUE(chunk.AddStep(std::vector<Body>(4, *BuildCell({&array, 1}, info_.columns))).ok());
+    ASSERT_TRUE((*writer)->Append((*writer)->next(), chunk, Bytes::FromString("s"), {}).ok());
+    StreamReader reader(*log);
+    Entry entry = *reader.Find(0, {});
+    seen->ranges.clear();
+    for (int i = 0; i < 3; ++i) {
+      auto block = reader.ReadBlock(entry, 0, 4, {});
+      ASSERT_TRUE(block.ok()) << block.status().ToString();
+      EXPECT_EQ((*reader.CellOf(*block, 0, 3))[0].bytes, array.bytes);
+    }
+    EXPECT_EQ(seen->ranges, std::vector<ByteRange>(3, ByteRange::At(0, entry.bytes)));
+    EXPECT_EQ((*memory_->Get(entry.name.Key(), {}))->size, entry.bytes);
+    // Fewer lanes are fetched alone.
+    ASSERT_TRUE(reader.ReadBlock(entry, 1, 3, {}).ok());
+    EXPECT_GT(seen->ranges.back().offset, 100'000u);
+    EXPECT_LT(seen->ranges.back().length, 201'000u);
   });
 }
 

@@ -151,8 +151,9 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
   std::string key = entry.name.Key();
   std::string what = log_->store().Describe(key);
   std::shared_ptr<const Known> known = KnownOf(entry.name);
-  // Who wants all lanes need not be told first where they are: one request brings the chunk, its header with it.
-  const bool all = known == nullptr && entry.bytes > kSmallChunk && end_lane - first_lane == log_->info().lanes;
+  // Who wants all lanes need not be told first where they are: one request brings the chunk, its header with it. Also if the header is
+  // known: many servers send an object from the kernel, and a piece of it through their own memory, which takes twice the time.
+  const bool all = entry.bytes > kSmallChunk && end_lane - first_lane == log_->info().lanes;
   if (known == nullptr && !all) {
     HR_ASSIGN_OR_RETURN(known, Header(entry, end_lane - first_lane, deadline));
   }
@@ -175,7 +176,7 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
   }
   if (range.size() != size)
     return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", stored, " bytes of ", entry.bytes));
-  if (all) {
+  if (all && known == nullptr) {
     HR_ASSIGN_OR_RETURN(known, Learn(entry, range, {}));
   }
   const ChunkHeader* header = &known->header;
