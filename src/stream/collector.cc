@@ -7,6 +7,12 @@
 #include "stream/rules.h"
 
 namespace headrace {
+namespace {
+
+// As often as its holder renews it: a pin must be seen to stand still this many times before it is taken for abandoned.
+constexpr int kLooksPerTerm = 4;
+
+}  // namespace
 
 Status Collector::ExpirePins(Collected& counts, bool dry_run, const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
@@ -14,9 +20,13 @@ Status Collector::ExpirePins(Collected& counts, bool dry_run, const Deadline& de
   std::erase_if(seen_, [&](const auto& seen) { return state->manifest.FindPin(seen.first) == nullptr; });
   for (const Pin& pin : state->manifest.pins) {
     if (pin.term_seconds == 0) continue;
-    auto [seen, first] = seen_.try_emplace(pin.name, Seen{pin.counter, now});
-    if (seen->second.counter != pin.counter) seen->second = {pin.counter, now};
-    if (first || now - seen->second.since < std::chrono::seconds(pin.term_seconds)) continue;
+    const Duration term = std::chrono::seconds(pin.term_seconds);
+    Seen& seen = seen_.try_emplace(pin.name, Seen{pin.counter, now, {}}).first->second;
+    if (seen.counter != pin.counter) seen = {pin.counter, now, {}};
+    // Whoever was suspended, or whose clock leapt, has not watched meanwhile; and perhaps the holder was suspended with him.
+    seen.still += std::clamp<Duration>(now - seen.looked, Duration::zero(), term / kLooksPerTerm);
+    seen.looked = now;
+    if (seen.still < term) continue;
     ++counts.expired_pins;
     if (dry_run) continue;
     Status expired = log_->Commit(ExpireEdit{pin.name, pin.counter}, deadline).status();

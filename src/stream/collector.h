@@ -8,7 +8,7 @@
 // The grace period is a courtesy to readers that still hold an old manifest, not a condition of safety: they would learn that what they
 // want was trimmed.
 //
-// Not thread-safe. Remembers, between calls, since when a pin's counter or the log has stood still.
+// Not thread-safe. Remembers, between calls, for how long a pin's counter has been seen to stand still.
 #pragma once
 
 #include <map>
@@ -40,7 +40,8 @@ class Collector {
   std::shared_ptr<StreamLog> log_;
   struct Seen {
     uint64_t counter;
-    Instant since;
+    Instant looked;
+    Duration still;  // for how long it was watched standing still
   };
   std::map<std::string, Seen> seen_;
 };

@@ -20,8 +20,10 @@ namespace {
 bool RunOne(uint64_t seed, const Rules& rules, bool talk, const std::string& how) {
   Outcome outcome = World(seed, rules).Run();
   if (talk) {
-    std::printf("seed %lu: %lu steps, %lu manifests, %lu deaths, %lu faults, %lu slots brought back, fingerprint %016lx\n", seed,
-                outcome.steps, outcome.manifests, outcome.deaths, outcome.faults, outcome.zombies, outcome.fingerprint);
+    std::printf(
+        "seed %lu: %lu steps, %lu manifests, %lu deaths, %lu faults, %lu jumps of clocks, %lu slots brought back, fingerprint %016lx\n",
+        seed, outcome.steps, outcome.manifests, outcome.deaths, outcome.faults, outcome.jumps, outcome.zombies,
+        outcome.fingerprint);
   }
   if (!outcome.violations.empty() && !how.empty()) {
     std::printf("FAILED  replay: stream_sim --seed %lu%s\n", seed, how == "-" ? "" : how.c_str());

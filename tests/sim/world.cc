@@ -68,29 +68,31 @@ Scenario Scenario::FromSeed(uint64_t seed) {
   if (slow) s.producers = std::max(2, s.producers);
   s.grace = milliseconds(static_cast<int64_t>(100 + random.Below(8000)));
   s.war = seconds(20 + static_cast<int64_t>(random.Below(100)));
+  s.jump = random.Chance(0.5) ? 0 : random.Uniform(0, 0.05);
   return s;
 }
 
 // The outside world as one process sees it: at any request the process may stall or die, before or after the effect.
 class World::ProcessStore final : public StoreDecorator {
  public:
-  ProcessStore(World& world, uint64_t seed) : StoreDecorator(world.store_), world_(world), random_(seed) {}
+  ProcessStore(World& world, ProcessTime& time, uint64_t seed)
+      : StoreDecorator(world.store_), world_(world), time_(time), random_(seed), jumps_(Random(seed).Fork("jumps")) {}
 
   using ObjectStore::Get;
   Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
-    return Do<Result<std::optional<Object>>>([&] { return inner().Get(key, options, deadline); });
+    return Do<Result<std::optional<Object>>>([&] { return inner().Get(key, options, time_.ForOthers(deadline)); });
   }
   Result<PutOutcome> PutIfAbsent(const std::string& key, const Body& body, const Deadline& deadline) override {
-    return Do<Result<PutOutcome>>([&] { return inner().PutIfAbsent(key, body, deadline); });
+    return Do<Result<PutOutcome>>([&] { return inner().PutIfAbsent(key, body, time_.ForOthers(deadline)); });
   }
   Status Put(const std::string& key, const Body& body, const Deadline& deadline) override {
-    return Do<Status>([&] { return inner().Put(key, body, deadline); });
+    return Do<Status>([&] { return inner().Put(key, body, time_.ForOthers(deadline)); });
   }
   Result<ListPage> List(const ListOptions& options, const Deadline& deadline) override {
-    return Do<Result<ListPage>>([&] { return inner().List(options, deadline); });
+    return Do<Result<ListPage>>([&] { return inner().List(options, time_.ForOthers(deadline)); });
   }
   Status Delete(std::span<const std::string> keys, const Deadline& deadline) override {
-    return Do<Status>([&] { return inner().Delete(keys, deadline); });
+    return Do<Status>([&] { return inner().Delete(keys, time_.ForOthers(deadline)); });
   }
 
  private:
@@ -102,6 +104,10 @@ class World::ProcessStore final : public StoreDecorator {
     if (war && random_.Chance(world_.scenario_.stall)) {
       simulation.SleepFor(
           Duration(static_cast<int64_t>(random_.Uniform() * static_cast<double>(world_.scenario_.longest_stall.count()))));
+    }
+    if (war && jumps_.Chance(world_.scenario_.jump)) {
+      time_.Jump();
+      ++world_.jumps_;
     }
     bool dies = war && random_.Chance(world_.scenario_.death);
     bool before = random_.Chance(0.5);
@@ -116,7 +122,9 @@ class World::ProcessStore final : public StoreDecorator {
   }
 
   World& world_;
+  ProcessTime& time_;
   Random random_;
+  Random jumps_;
 };
 
 World::World(uint64_t seed, Rules rules)
@@ -137,8 +145,13 @@ World::World(uint64_t seed, Rules rules)
   store_ = std::make_shared<RetryingStore>(faulty_, retries, simulation_, Random(seed).Fork("retries"));
 }
 
+Clock& World::OwnClock() {
+  auto found = times_.find(simulation_.current());
+  return found == times_.end() ? static_cast<Clock&>(simulation_) : *found->second;
+}
+
 Deadline World::Soon() {
-  return Deadline::After(simulation_, seconds(Peace() ? 60 : 1 + static_cast<int64_t>(chance_.Below(40))));
+  return Deadline::After(OwnClock(), seconds(Peace() ? 60 : 1 + static_cast<int64_t>(chance_.Below(40))));
 }
 
 void World::Nap(Duration longest) {
@@ -152,7 +165,9 @@ void World::StartActor(const std::string& role, std::function<void(StreamContext
       uint64_t number = ++lives_;
       uint64_t seed = Random(seed_).Fork(Cat(role, number)).Next();
       auto process = simulation_.Start(Cat(role, number), [this, seed, life] {
-        life({std::make_shared<ProcessStore>(*this, seed), &simulation_, Random(seed), scenario_.discipline, rules_});
+        auto& time = times_[simulation_.current()];
+        time = std::make_unique<ProcessTime>(simulation_, Random(seed).Fork("time"));
+        life({std::make_shared<ProcessStore>(*this, *time, seed), time.get(), Random(seed), scenario_.discipline, rules_});
       });
       while (simulation_.Alive(process) && !stopping_) {
         simulation_.SleepFor(milliseconds(500));
@@ -208,8 +223,14 @@ Outcome World::Run() {
   });
   history_->CheckAtRest();
   CheckSamples();
-  return {history_->violations(), simulation_.fingerprint(), history_->newest().frontier_step, history_->newest().number, deaths_,
-          history_->zombies(),    faulty_->struck()};
+  return {history_->violations(),
+          simulation_.fingerprint(),
+          history_->newest().frontier_step,
+          history_->newest().number,
+          deaths_,
+          history_->zombies(),
+          faulty_->struck(),
+          jumps_};
 }
 
 void World::Supervise() {
@@ -243,7 +264,7 @@ void World::Produce(StreamContext context) {
     if ((*state)->manifest.finished) return;
     bool eager = !rules_.Holds(StreamRule::kSealAfterEnds) && chance_.Chance(0.1);
     if ((*state)->manifest.AllEnded() || eager) TryFinish(*log);
-    std::vector<uint16_t> offered = watch.Offered((*state)->manifest, (*log)->owner(), simulation_.Now());
+    std::vector<uint16_t> offered = watch.Offered((*state)->manifest, (*log)->owner(), OwnClock().Now());
     // What this process had and let go after an error is its own to take again.
     for (uint16_t v = 0; v < scenario_.info.strands; ++v) {
       const Strand& row = (*state)->manifest.strands[v];
@@ -385,7 +406,7 @@ void World::CollectGarbage(StreamContext context) {
   Collector collector(*log);
   while (!stopping_) {
     auto collected =
-        collector.Collect({.grace = scenario_.grace, .keep_manifests = 1}, Deadline::After(simulation_, seconds(300)));
+        collector.Collect({.grace = scenario_.grace, .keep_manifests = 1}, Deadline::After(OwnClock(), seconds(300)));
     history_->Saw((*log)->known()->manifest, (*log)->known()->encoded);
     if (collected.code() == Code::kCorrupt) history_->Violate(Cat("a collector failed: ", collected.status().ToString()));
     if (!collected.ok() || (*log)->known()->manifest.finished) return;
@@ -474,7 +495,7 @@ void World::Flood(StreamContext context) {
     const Manifest& manifest = (*log)->known()->manifest;
     Status pinned = (*log)->Commit(PinEdit{{Cat("flood-", i), manifest.frontier_step, 0, 20}, ""}, Soon()).status();
     if (pinned.code() == Code::kFull) {
-      Status unpinned = (*log)->Commit(UnpinEdit{Cat("flood-", i - 1)}, Deadline::After(simulation_, seconds(600))).status();
+      Status unpinned = (*log)->Commit(UnpinEdit{Cat("flood-", i - 1)}, Deadline::After(OwnClock(), seconds(600))).status();
       if (!unpinned.ok() && unpinned.code() != Code::kNotFound && Peace())
         history_->Violate(Cat("a full table cannot be unpinned: ", unpinned.ToString()));
       return;

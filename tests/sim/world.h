@@ -11,6 +11,7 @@
 
 #include "base/simulation.h"
 #include "sim/history.h"
+#include "sim/process_time.h"
 #include "store/faulty_store.h"
 #include "stream/stream_log.h"
 
@@ -33,6 +34,7 @@ struct Scenario {
   double trouble = 0;  // probability of a fault in a request
   double death = 0;  // of a process at a request
   double stall = 0;  // of a process at a request
+  double jump = 0;  // of a process' clock at a request
   Duration longest_stall{};
   Duration shortest_build{}, longest_build{};
   Duration grace{};
@@ -45,7 +47,7 @@ struct Scenario {
 struct Outcome {
   std::vector<std::string> violations;
   uint64_t fingerprint = 0;
-  uint64_t steps = 0, manifests = 0, deaths = 0, zombies = 0, faults = 0;
+  uint64_t steps = 0, manifests = 0, deaths = 0, zombies = 0, faults = 0, jumps = 0;
 };
 
 class World {
@@ -58,6 +60,8 @@ class World {
   void Supervise();
   void StartActor(const std::string& role, std::function<void(StreamContext)> life);
   bool Peace() const { return const_cast<Simulation&>(simulation_).Now() >= peace_at_; }
+  // Of the process that asks; the simulation's own where none has one.
+  Clock& OwnClock();
   Deadline Soon();
   void Nap(Duration longest);
 
@@ -76,6 +80,7 @@ class World {
   const uint64_t seed_;
   const Rules rules_;
   const Scenario scenario_;
+  std::map<Simulation::ProcessId, std::unique_ptr<ProcessTime>> times_;  // outlives the processes
   Simulation simulation_;
   std::shared_ptr<History> history_;
   std::shared_ptr<FaultyStore> faulty_;
@@ -84,6 +89,7 @@ class World {
   Instant peace_at_{};
   bool stopping_ = false;
   uint64_t deaths_ = 0;
+  uint64_t jumps_ = 0;
   uint64_t lives_ = 0;
   std::map<std::pair<uint16_t, uint64_t>, int> drawn_;
 };
