@@ -15,7 +15,6 @@ a figure is the median over the rounds of the ratio inside a round. Exit status 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -24,15 +23,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import boto3
 from botocore.config import Config
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-import servers  # noqa: E402
+from common import answer, servers, stop, versitygw
 
 OBJECT_BYTES = 128 << 20
 KEY = "bench/object"
@@ -41,18 +35,8 @@ THROUGHPUT_TARGET, CPU_TARGET, MEMORY_TARGET = 0.9, 1.3, 32_000_000
 BUDGET = 64_000_000
 
 
-def load_program() -> Path:
-    found = sorted(ROOT.glob("build/*/bench/s3_load"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        sys.exit("bench_s3: s3_load is not built: cmake -DHEADRACE_BENCH=ON, target s3_load")
-    return found[-1]
-
-
 def load(*words: object) -> dict[str, float]:
-    run = subprocess.run([load_program(), *map(str, words)], capture_output=True, text=True)
-    if run.returncode != 0:
-        sys.exit(f"bench_s3: {run.stderr.strip()}")
-    return json.loads(run.stdout) if run.stdout else {}
+    return answer("bench/s3_load", *words)
 
 
 def wrk(url: str, size: int, callers: int, seconds: float) -> float:
@@ -76,19 +60,8 @@ def wrk(url: str, size: int, callers: int, seconds: float) -> float:
         run = subprocess.run(list(map(str, ["wrk", *shape, "-s", file.name, url])), capture_output=True, text=True)
     numbers = re.search(r"(\d+) (\d+) (\d+)\s*$", run.stderr)
     if run.returncode != 0 or numbers is None or numbers[3] != "0":
-        sys.exit(f"bench_s3: wrk did not read properly: {run.stdout}{run.stderr}")
+        stop(f"wrk did not read properly: {run.stdout}{run.stderr}")
     return int(numbers[1]) / (int(numbers[2]) * 1e-6)
-
-
-@contextlib.contextmanager
-def server() -> Iterator[str]:
-    """The endpoint of the versitygw that is there already, or of one of our own."""
-    if endpoint := os.environ.get("HEADRACE_TEST_VERSITYGW"):
-        yield endpoint
-        return
-    with servers.running(only=["versitygw"], require=["versitygw"]) as environment:
-        os.environ.update(environment)
-        yield environment["HEADRACE_TEST_VERSITYGW"]
 
 
 def measure(options: argparse.Namespace, endpoint: str) -> dict[str, object]:
@@ -170,8 +143,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON document")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
-        sys.exit("bench_s3: wrk is not installed (apt install wrk), and is what we compare with")
-    with server() as endpoint:
+        stop("wrk is not installed (apt install wrk), and is what we compare with")
+    with versitygw() as endpoint:
         result = measure(options, endpoint)
     if options.json:
         print(json.dumps(result, indent=2))

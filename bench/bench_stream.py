@@ -15,57 +15,26 @@ inside a round. Exit status 1 if a target is missed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-import servers  # noqa: E402
+from common import answer, servers, versitygw
 
 Json = dict  # of whatever a program answers
 
 FOLDER_TARGET, S3_TARGET, LANES_TARGET = 0.7, 0.85, 1.02
 
 
-def built(name: str) -> Path:
-    found = sorted(ROOT.glob(f"build/*/{name}"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        sys.exit(f"bench_stream: {name} is not built: cmake --preset release")
-    return found[-1]
-
-
-def answer(*words: object) -> Json:
-    run = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    if run.returncode != 0:
-        sys.exit(f"bench_stream: {words}: {run.stderr.strip()}")
-    return json.loads(run.stdout)
-
-
-@contextlib.contextmanager
-def server() -> Iterator[str]:
-    """The endpoint of the versitygw that is there already, or of one of our own."""
-    if endpoint := os.environ.get("HEADRACE_TEST_VERSITYGW"):
-        yield endpoint
-        return
-    with servers.running(only=["versitygw"], require=["versitygw"]) as environment:
-        os.environ.update(environment)
-        yield environment["HEADRACE_TEST_VERSITYGW"]
-
-
 def through_s3(options: argparse.Namespace, endpoint: str) -> Json:
     """Chunks of the size that `headrace bench` writes, as many at once as were best there."""
-    stream_bench, headrace = built("bench/stream_bench"), built("src/cli/headrace")
     rounds = []
     for number in range(options.rounds):
         uri = f"s3://{servers.BUCKET}/bench-stream-{os.getpid()}-{number}?endpoint={endpoint}"
-        phases = answer(headrace, "bench", uri, "--seconds", options.seconds, "--json")["phases"]
+        phases = answer("src/cli/headrace", "bench", uri, "--seconds", options.seconds, "--json")["phases"]
         best = {
             name: max(phases[name]["levels"], key=lambda level: level["bytes_per_second"])
             for name in ("large_writes", "object_reads")
@@ -73,9 +42,16 @@ def through_s3(options: argparse.Namespace, endpoint: str) -> Json:
         lanes, steps = 8, 4
         shape = ["--lanes", lanes, "--steps", steps, "--cell", phases["large_writes"]["request_bytes"] // (lanes * steps)]
         append = answer(
-            stream_bench, "append", uri, "--bytes", options.bytes, *shape, "--callers", best["large_writes"]["concurrency"]
+            "bench/stream_bench",
+            "append",
+            uri,
+            "--bytes",
+            options.bytes,
+            *shape,
+            "--callers",
+            best["large_writes"]["concurrency"],
         )
-        read = answer(stream_bench, "read", uri, "--callers", best["object_reads"]["concurrency"])
+        read = answer("bench/stream_bench", "read", uri, "--callers", best["object_reads"]["concurrency"])
         rounds.append((append, best["large_writes"], read, best["object_reads"]))
 
     def rate(column: int) -> float:
@@ -93,10 +69,11 @@ def through_s3(options: argparse.Namespace, endpoint: str) -> Json:
 
 def by_lanes(folder: str) -> list[dict[str, float]]:
     """64 lanes in chunks of 8 MB: one step of 128 KB a lane, the worst for headers."""
-    stream_bench = built("bench/stream_bench")
     uri = f"file://{folder}/lanes?sync=false"
-    answer(stream_bench, "append", uri, "--bytes", "32MiB", "--lanes", 64, "--steps", 4, "--cell", "32KiB", "--callers", 1)
-    return answer(stream_bench, "lanes", uri)
+    answer(
+        "bench/stream_bench", "append", uri, "--bytes", "32MiB", "--lanes", 64, "--steps", 4, "--cell", "32KiB", "--callers", 1
+    )
+    return answer("bench/stream_bench", "lanes", uri)
 
 
 def report(result: Json) -> bool:
@@ -137,11 +114,11 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="headrace-bench-") as folder:
         result = {
-            "folder": answer(built("bench/stream_bench"), "folder", folder, "--rounds", options.rounds, "--bytes", options.bytes),
+            "folder": answer("bench/stream_bench", "folder", folder, "--rounds", options.rounds, "--bytes", options.bytes),
             "lanes": by_lanes(folder),
         }
     if not options.no_s3:
-        with server() as endpoint:
+        with versitygw() as endpoint:
             result["s3"] = through_s3(options, endpoint)
     if options.json:
         print(json.dumps(result, indent=2))
