@@ -150,7 +150,7 @@ Fetched ReadAll(Stream& stream, uint32_t readers, uint32_t share, bool into_own_
       if (into_own_memory && (!memory || memory->size() < entry.bytes)) memory.emplace(entry.bytes);
       for (uint32_t lane = 0; lane < lanes; lane += share) {
         std::span<std::byte> into = memory ? memory->span() : std::span<std::byte>();
-        StreamReader::Block block = Get(reader->ReadBlock(entry, lane, lane + share, kNever, into));
+        StreamReader::Block block = Get(reader->ReadBlock(entry, lane, lane + share, kNever, {.into = into}));
         for (uint64_t s = step; s < block.entry.end_step(); ++s) {
           for (uint32_t l = lane; l < lane + share; ++l) bytes += Get(reader->CellOf(block, s, l))[0].bytes.size();
         }

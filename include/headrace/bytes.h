@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,8 @@ class Bytes {
 
   // `offset` and `length` are clipped to what is there.
   Bytes Slice(size_t offset, size_t length = SIZE_MAX) const;
+  // This and `next` as one, if `next` stands right behind it in the same memory.
+  std::optional<Bytes> JoinedWith(const Bytes& next) const;
 
   friend bool operator==(const Bytes& a, const Bytes& b) { return a.AsText() == b.AsText(); }
 
@@ -50,6 +53,8 @@ class Buffer {
   static constexpr size_t kAlignment = 64;
 
   explicit Buffer(size_t size);
+  // Of memory that belongs to somebody: at least `size` bytes, aligned as above.
+  Buffer(std::shared_ptr<std::byte> memory, size_t size) : memory_(std::move(memory)), size_(size) {}
 
   std::span<std::byte> span() { return {memory_.get(), size_}; }
   size_t size() const { return size_; }

@@ -52,11 +52,15 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
+class BufferPool;
+
 struct GetOptions {
   ByteRange range = {};
   // Where the bytes shall land. Left empty, the store brings its own memory (a mapped file, a fresh buffer).
   // A longer answer than fits is an error, and nothing is promised about the memory after any error.
   std::span<std::byte> into = {};
+  // Where a store that needs fresh memory takes it from. Lives until the call returns; the bytes may outlive it.
+  BufferPool* pool = nullptr;
 };
 
 // What a get brought: the bytes of the range (in `into`, borrowed, if that was given) and the whole object's size.

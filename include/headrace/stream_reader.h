@@ -11,6 +11,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,8 +23,18 @@
 
 namespace headrace {
 
+class BufferPool;
 class StreamLog;
 struct StreamState;
+
+struct ReadOptions {
+  // Where the bytes may land, instead of in fresh memory; `entry.bytes` are always enough, `LaneBytes` exact unless all lanes are
+  // wanted. The cells are views into it, or into memory that is kept for small chunks.
+  std::span<std::byte> into = {};
+  BufferPool* pool = nullptr;  // where fresh memory comes from
+  // False: for a caller that copies the cells, and checks them on the way. Cells that are packed are checked all the same.
+  bool check = true;
+};
 
 class StreamReader {
  public:
@@ -36,6 +47,8 @@ class StreamReader {
     uint32_t first_lane = 0;
     // cells[step − entry.first_step][lane − first_lane]: the cell's bytes, checked.
     std::vector<std::vector<Bytes>> cells;
+    // Of cells that were not checked, what their checksums must be. Empty if all were.
+    std::vector<std::vector<std::optional<uint32_t>>> crcs = {};
   };
 
   // How far the stream is: the newest manifest. Asks the store.
@@ -46,10 +59,8 @@ class StreamReader {
   // The block that holds `step`. kNotFound: it is not there (yet).
   Result<Block> ReadBlock(uint64_t step, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);
   Result<Entry> Find(uint64_t step, const Deadline& deadline);
-  // `into`: where the bytes may land, instead of in fresh memory; `entry.bytes` are always enough, `LaneBytes` exact unless all lanes are
-  // wanted. The cells are views into it, or into memory that is kept for small chunks.
   Result<Block> ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline,
-                          std::span<std::byte> into = {});
+                          const ReadOptions& options = {});
 
   // How many bytes those lanes take in the chunk. Reads its header, which the next `ReadBlock` has then.
   Result<uint64_t> LaneBytes(const Entry& entry, uint32_t first_lane, uint32_t end_lane, const Deadline& deadline);

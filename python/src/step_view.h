@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "load/buffer_pool.h"
+#include "base/buffer_pool.h"
 #include "load/packed.h"
 #include "load/step.h"
 

@@ -241,6 +241,19 @@ def test_views_are_not_copies_and_cannot_be_written(numbers: str) -> None:
             step["x"].flags.writeable = True
 
 
+def test_a_column_of_several_lanes_is_no_copy_either(tmp_path: Path) -> None:
+    uri = write_numbers(tmp_path / "s", 30, lanes=6, width=50, block_steps=3)
+    with hr.Loader(uri, dp=(1, 2)) as loader:
+        for step in loader:
+            whole = step["x"]
+            assert whole.shape == (3 * 50,) or whole.shape == (3, 50)
+            lanes = [lane["x"] for lane in step.lanes()]
+            assert np.array_equal(np.concatenate([lane.ravel() for lane in lanes]), whole.ravel())
+            assert all(np.shares_memory(whole, lane) for lane in lanes)
+            assert whole.flags.c_contiguous
+            assert not whole.flags.writeable
+
+
 def test_views_outlive_the_step_the_loader_and_the_files(tmp_path: Path) -> None:
     uri = write_numbers(tmp_path / "s", 30, lanes=2, width=5000, block_steps=3)
     views = []

@@ -22,6 +22,13 @@ Bytes Bytes::Slice(size_t offset, size_t length) const {
   return Bytes(view_.subspan(offset, std::min(length, size() - offset)), owner_);
 }
 
+std::optional<Bytes> Bytes::JoinedWith(const Bytes& next) const {
+  if (next.empty()) return *this;
+  if (empty()) return next;
+  if (owner_ == nullptr || owner_ != next.owner_ || data() + size() != next.data()) return std::nullopt;
+  return Bytes({data(), size() + next.size()}, owner_);
+}
+
 Buffer::Buffer(size_t size) : size_(size) {
   if (size > SIZE_MAX - kAlignment) throw std::bad_alloc();
   size_t rounded = std::max(kAlignment, (size + kAlignment - 1) / kAlignment * kAlignment);

@@ -91,5 +91,21 @@ TEST(Buffer, ImpossibleSizesAreRefusedAndNotRoundedToSmallOnes) {
   EXPECT_THROW(Buffer(SIZE_MAX - 62), std::bad_alloc);
 }
 
+TEST(Bytes, AreOneWithTheirNeighboursInTheSameMemory) {
+  Bytes whole = Bytes::FromString("headrace");
+  Bytes head = whole.Slice(0, 4);
+  Bytes race = whole.Slice(4, 4);
+  ASSERT_TRUE(head.JoinedWith(race));
+  EXPECT_EQ(head.JoinedWith(race)->AsText(), "headrace");
+  EXPECT_EQ(head.JoinedWith(race)->data(), whole.data());
+  EXPECT_FALSE(race.JoinedWith(head));
+  EXPECT_FALSE(head.JoinedWith(whole.Slice(5, 3)));
+  EXPECT_EQ(head.JoinedWith(Bytes())->AsText(), "head");
+  EXPECT_EQ(Bytes().JoinedWith(race)->AsText(), "race");
+  // Neighbours by chance: nobody says that both live equally long.
+  EXPECT_FALSE(head.JoinedWith(Bytes::Borrow(race.span())));
+  EXPECT_FALSE(Bytes::Borrow(head.span()).JoinedWith(Bytes::Borrow(race.span())));
+}
+
 }  // namespace
 }  // namespace headrace

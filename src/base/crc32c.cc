@@ -1,5 +1,6 @@
 #include "base/crc32c.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -187,6 +188,55 @@ uint32_t Crc32cJoin(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
     if (length_b & 1) crc_a = Multiply(crc_a, kPowersOfBytes[k]);
   }
   return crc_a ^ crc_b;
+}
+
+namespace {
+
+// Small enough for the innermost cache: what the checksum has just read is copied from there.
+constexpr size_t kTile = 8 * 1024;
+
+#if defined(__x86_64__)
+// Past the caches: memory that is only written need not be read first, and what others have in the caches stays there.
+void CopyTile(const std::byte* from, std::byte* to, size_t size) {
+  size_t head = std::min(size, (64 - reinterpret_cast<uintptr_t>(to) % 64) % 64);
+  std::memcpy(to, from, head);
+  size_t at = head;
+  for (; at + 64 <= size; at += 64) {
+    const auto* source = reinterpret_cast<const __m128i*>(from + at);
+    auto* target = reinterpret_cast<__m128i*>(to + at);
+    __m128i a = _mm_loadu_si128(source);
+    __m128i b = _mm_loadu_si128(source + 1);
+    __m128i c = _mm_loadu_si128(source + 2);
+    __m128i d = _mm_loadu_si128(source + 3);
+    _mm_stream_si128(target, a);
+    _mm_stream_si128(target + 1, b);
+    _mm_stream_si128(target + 2, c);
+    _mm_stream_si128(target + 3, d);
+  }
+  std::memcpy(to + at, from + at, size - at);
+}
+void FinishTiles() { _mm_sfence(); }
+#else
+void CopyTile(const std::byte* from, std::byte* to, size_t size) { std::memcpy(to, from, size); }
+void FinishTiles() {}
+#endif
+
+}  // namespace
+
+uint32_t Crc32cCopy(std::span<const std::byte> bytes, std::byte* to, uint32_t crc) {
+  constexpr size_t kPastTheCaches = 64 * 1024;
+  const bool large = bytes.size() >= kPastTheCaches;
+  for (size_t at = 0; at < bytes.size(); at += kTile) {
+    std::span<const std::byte> tile = bytes.subspan(at, std::min(kTile, bytes.size() - at));
+    crc = Crc32c(tile, crc);
+    if (large) {
+      CopyTile(tile.data(), to + at, tile.size());
+    } else {
+      std::memcpy(to + at, tile.data(), tile.size());
+    }
+  }
+  if (large) FinishTiles();
+  return crc;
 }
 
 }  // namespace headrace

@@ -11,6 +11,8 @@ namespace headrace {
 
 // Extends `crc` (0 for nothing yet) by `bytes`.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
+// The same, and copies them to `to`; quicker than one after the other where they do not fit into the processor's caches.
+uint32_t Crc32cCopy(std::span<const std::byte> bytes, std::byte* to, uint32_t crc = 0);
 uint32_t Crc32cPortable(std::span<const std::byte> bytes, uint32_t crc = 0);
 // True if `Crc32c` uses the instruction on this machine.
 bool Crc32cIsHardware();

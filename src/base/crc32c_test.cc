@@ -83,6 +83,22 @@ TEST(Crc32c, HardwareAndPortableAgreeOnLongInput) {
   }
 }
 
+TEST(Crc32c, CopiesWhatItChecksAtEveryAlignmentAndNothingElse) {
+  const std::vector<std::byte> noise = Noise(200'000);
+  for (size_t length : {0u, 1u, 63u, 64u, 65u, 8191u, 8192u, 8193u, 65535u, 65536u, 70'001u, 150'000u}) {
+    for (size_t from : {0u, 3u, 64u}) {
+      for (size_t to : {0u, 1u, 16u, 60u}) {
+        std::vector<std::byte> copy(length + 200, std::byte{0xEE});
+        std::span<const std::byte> piece = std::span(noise).subspan(from, length);
+        ASSERT_EQ(Crc32cCopy(piece, copy.data() + 64 + to, 77), Crc32c(piece, 77)) << length << " from " << from;
+        ASSERT_TRUE(std::equal(piece.begin(), piece.end(), copy.begin() + static_cast<std::ptrdiff_t>(64 + to)));
+        ASSERT_EQ(copy[63 + to], std::byte{0xEE});
+        ASSERT_EQ(copy[64 + to + length], std::byte{0xEE});
+      }
+    }
+  }
+}
+
 RC_GTEST_PROP(Crc32c, CanBeExtendedPieceByPiece, (const std::string& a, const std::string& b)) {
   RC_ASSERT(Crc32c(AsBytes(b), Crc32c(AsBytes(a))) == Crc32c(AsBytes(a + b)));
 }

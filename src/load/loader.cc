@@ -35,6 +35,8 @@ Loader::Loader(std::shared_ptr<StreamLog> log, LoaderOptions options, Executor& 
 std::shared_ptr<Prefetch> Loader::Current() {
   if (prefetch_) return prefetch_;
   PrefetchOptions options;
+  options.habit = habit_;
+  options.pool = pool_;
   options.first_step = cursor_;
   options.lanes = options_.lanes;
   options.skipped = skipped_;
@@ -91,6 +93,7 @@ Result<Loader::Turn> Loader::Next(Instant until) {
     cursor_ = step + 1;
     ++handed_over_;
     lock.unlock();
+    habit_->HandedOver();
     NoteHandedOver(step);
     return Turn{Turn::kStep, Step(std::move(turn->block), step)};
   }
@@ -116,6 +119,8 @@ Result<Step> Loader::Read(uint64_t step, const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(Entry entry, reader_->Find(step, deadline));
   // The same way as all others, checks and retries included: a prefetch of one block.
   PrefetchOptions options;
+  options.habit = habit_;
+  options.pool = pool_;
   options.first_step = step;
   options.lanes = lanes;
   options.skipped.Add(entry.end_step(), UINT64_MAX);

@@ -94,6 +94,8 @@ class Loader {
   std::shared_ptr<StreamReader> reader_;
   Executor& executor_;
   std::shared_ptr<LoadCounts> counts_ = std::make_shared<LoadCounts>();
+  std::shared_ptr<Habit> habit_ = std::make_shared<Habit>();
+  std::shared_ptr<BufferPool> pool_ = BufferPool::Make();
 
   mutable std::mutex mutex_;
   LoaderOptions options_;

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/simulation.h"
 #include "base/text.h"
+#include "load/position_report.h"
 #include "store/faulty_store.h"
 #include "store/memory_store.h"
 #include "store/slow_store.h"
@@ -286,6 +288,164 @@ TEST_F(LoaderTest, DamageIsNamedWhenItsStepComes) {
     loader->Seek(4);
     EXPECT_EQ(Next(*loader)->step->number(), 4u);
   });
+}
+
+TEST_F(LoaderTest, EveryFlippedByteOfAChunkIsNoticed) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 2));
+    Append(1, 200);
+    Seal();
+    auto entry = StreamReader(log_).Find(0, {});
+    const std::string key = entry->name.Key();
+    const std::string good = (*memory_->Get(key, {}))->bytes.ToString();
+    uint64_t end = good.size() - 64;  // the footer is the producers'
+    for (bool one_lane : {false, true}) {
+      for (size_t at = 0; at < end; at += one_lane ? 7 : 3) {
+        std::string bad = good;
+        bad[at] ^= 0x20;
+        ASSERT_TRUE(memory_->Put(key, Body(bad), {}).ok());
+        auto loader = Open(memory_, {.lanes = {0, one_lane ? 1u : 2u}});
+        auto turn = Next(*loader);
+        // Between cells there is padding, and other lanes are not this reader's.
+        if (turn.ok()) {
+          for (uint64_t s = 0; s < 2; ++s) {
+            for (uint32_t i = 0; i < loader->lanes().count(); ++i) {
+              auto step = s == 0 ? *std::move(turn->step) : *loader->Read(1, {});
+              ASSERT_EQ(Numbers(step)[i], static_cast<int64_t>(1000 * s + i)) << "byte " << at;
+              if (s == 0) turn->step = step;
+            }
+          }
+        } else {
+          ASSERT_EQ(turn.code(), Code::kCorrupt) << "byte " << at << turn.status().ToString();
+          ASSERT_NE(turn.status().message().find(key), std::string::npos);
+        }
+      }
+    }
+  });
+}
+
+TEST_F(LoaderTest, LanesOfAColumnAreOneArrayWithoutAnotherCopyWhereTheTrainerAsksForThem) {
+  simulation_.Run([&] {
+    Create(Info(8, 1, 4));
+    Append(60, 640);
+    Seal();
+    auto together = [](const Step& step) {
+      std::optional<Bytes> all = step.cell(0)[0].bytes;
+      for (size_t i = 1; i < step.lanes().count() && all; ++i) all = all->JoinedWith(step.cell(i)[0].bytes);
+      return all.has_value();
+    };
+    auto loader = Open(memory_, {.lanes = {2, 7}, .window_bytes = 100'000});
+    for (uint64_t s = 0; s < 80; ++s) {
+      auto turn = Next(*loader);
+      ASSERT_EQ(turn->step->number(), s);
+      ASSERT_EQ(Numbers(*turn->step).back(), static_cast<int64_t>(1000 * s + 6));
+      ASSERT_TRUE(together(*turn->step)) << s;
+      turn->step->block().habit->AskedForWhole();
+    }
+    // One that takes lane by lane gets what the store brought.
+    size_t copied = 0;
+    for (uint64_t s = 80; s < 240; ++s) {
+      auto turn = Next(*loader);
+      ASSERT_EQ(turn->step->number(), s);
+      ASSERT_EQ(Numbers(*turn->step).front(), static_cast<int64_t>(1000 * s + 2));
+      copied += together(*turn->step) ? 1 : 0;
+    }
+    EXPECT_LT(copied, 80u);
+  });
+}
+
+TEST_F(LoaderTest, LargeBlocksAreReadInPiecesAndPutTogether) {
+  simulation_.Run([&] {
+    Create(Info(8, 1, 2));
+    Append(6, 8000);
+    Seal();
+    auto counts = std::make_shared<LoadCounts>();
+    PrefetchOptions options;
+    options.lanes = {1, 8};
+    options.read_bytes = 20'000;
+    auto prefetch = Prefetch::Start(log_, std::make_shared<StreamReader>(log_), simulation_, counts, options);
+    for (uint64_t s = 0; s < 12; ++s) {
+      auto turn = prefetch->Take(s, Instant::max());
+      ASSERT_TRUE(turn.ok()) << turn.status().ToString();
+      Step step(turn->block, s);
+      std::vector<int64_t> expected;
+      for (int64_t lane = 1; lane < 8; ++lane) expected.push_back(static_cast<int64_t>(1000 * s) + lane);
+      ASSERT_EQ(Numbers(step), expected);
+    }
+    EXPECT_GE(counts->reads, 6u * 5);
+    EXPECT_EQ(counts->blocks, 6u);
+    prefetch->Stop();
+    prefetch->Join();
+  });
+}
+
+struct Report {
+  uint64_t next_step = 0;
+  uint64_t counter = 0;
+  double rate = 0;
+};
+
+TEST_F(LoaderTest, TellsWhereItIsAndTakesThatAwayAtTheEnd) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    const std::string key = PositionReport::Key("one");
+    auto read = [&]() -> std::optional<Report> {
+      auto object = memory_->Get(key, {});
+      if (!object.ok() || !*object) return std::nullopt;
+      auto words = nlohmann::json::parse((*object)->bytes.AsText());
+      EXPECT_EQ(words["role"], "loader");
+      EXPECT_EQ(words["reader"], "train");
+      EXPECT_EQ(words["id"], "one");
+      return Report{words["next_step"], words["counter"], words["steps_per_second"]};
+    };
+    uint64_t at = 100;
+    auto report = PositionReport::Start(log_, simulation_, {.id = "one", .reader = "train"}, [&] { return at; });
+    std::optional<Report> before;
+    simulation_.SleepFor(seconds(1));  // between its reports
+    for (int i = 0; i < 40; ++i) {
+      simulation_.SleepFor(seconds(2));
+      at += 10;
+      auto now = read();
+      ASSERT_TRUE(now);
+      EXPECT_LE(now->next_step, at);
+      EXPECT_GE(now->next_step + 20, at);
+      if (before) {
+        EXPECT_GT(now->counter, before->counter);  // how others see that it lives
+      }
+      before = now;
+    }
+    EXPECT_NEAR(before->rate, 5, 0.5);
+    // It stands still: the counter moves all the same, the rate falls.
+    simulation_.SleepFor(seconds(60));
+    EXPECT_GE(read()->counter, before->counter + 25);
+    EXPECT_LT(read()->rate, 0.1);
+    report->Stop();
+    simulation_.SleepFor(seconds(3));
+    EXPECT_FALSE(read());
+  });
+  EXPECT_EQ(simulation_.stuck(), 0u);
+}
+
+TEST_F(LoaderTest, APositionThatCannotBeWrittenIsTriedAgainLaterAndHurtsNobody) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    auto faulty = std::make_shared<FaultyStore>(memory_, FaultPlan{}, simulation_, Random(3));
+    auto log = StreamLog::Open(Context(faulty, 99), {});
+    ASSERT_TRUE(log.ok());
+    faulty->Add({.fault = Fault::Refuse(Code::kUnavailable), .op = StoreOp::kPut});
+    uint64_t asked = 0;
+    auto report = PositionReport::Start(*log, simulation_, {.id = "two", .reader = "eval"}, [&] { return ++asked; });
+    simulation_.SleepFor(seconds(120));
+    EXPECT_GE(asked, 3u);
+    EXPECT_LE(asked, 12u);  // not again and again to a store that is down
+    faulty->Heal();
+    simulation_.SleepFor(seconds(45));
+    EXPECT_TRUE(*memory_->Get(PositionReport::Key("two"), {}));
+    report->Stop();
+    simulation_.SleepFor(seconds(40));
+    EXPECT_FALSE(*memory_->Get(PositionReport::Key("two"), {}));
+  });
+  EXPECT_EQ(simulation_.stuck(), 0u);
 }
 
 TEST_F(LoaderTest, CloseEndsAWaitAndAllWorkAtOnce) {

@@ -2,8 +2,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "load/buffer_pool.h"
+#include "base/buffer_pool.h"
 #include "load/depth.h"
+#include "load/habit.h"
 #include "load/lanes.h"
 #include "load/packed.h"
 #include "load/step_ranges.h"
@@ -100,6 +101,17 @@ TEST(BufferPool, UsesMemoryAgainAndKeepsNoMoreThanItMay) {
   EXPECT_LE(pool->kept_bytes(), 3'000'000u);
   pool = nullptr;
   EXPECT_EQ(outlives.size(), 900'000u);
+}
+
+TEST(Habit, FollowsWhatTheTrainerAsksFor) {
+  Habit habit;
+  EXPECT_TRUE(habit.whole());  // nothing is known yet
+  for (int i = 0; i < 100; ++i) habit.HandedOver();
+  EXPECT_FALSE(habit.whole());
+  habit.AskedForWhole();
+  EXPECT_TRUE(habit.whole());
+  for (int i = 0; i < 10; ++i) habit.HandedOver();
+  EXPECT_TRUE(habit.whole());
 }
 
 struct PackedCell {

@@ -1,9 +1,11 @@
 #include "load/prefetch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
+#include "load/arrange.h"
 #include "load/late.h"
 
 namespace headrace {
@@ -11,6 +13,10 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
+
+// So much is laid out before the trainer comes for it: enough that it need not wait, little enough that the memory is used again soon.
+constexpr size_t kArrangedBlocks = 2;
+constexpr uint64_t kArrangedBytes = 32 * 1024 * 1024;
 
 // Whether the same call may succeed later.
 bool MayPass(Code code) {
@@ -165,6 +171,7 @@ void Prefetch::Fill(const std::shared_ptr<Slot>& slot) {
   part->block = std::make_shared<LoadedBlock>();
   part->block->entry = slot->entry;
   part->block->lanes = options_.lanes;
+  part->block->habit = options_.habit;
   part->block->cells.resize(slot->entry.steps);
   for (auto& step : part->block->cells) step.resize(options_.lanes.count());
   const uint32_t lanes = options_.lanes.count();
@@ -176,16 +183,18 @@ void Prefetch::Fill(const std::shared_ptr<Slot>& slot) {
     reads_ += pieces - 1;
     part->left = pieces;
   }
+  part->whole = lanes > 1 && options_.habit->whole();
+  part->pieces.resize(pieces);
   auto piece = [&](uint64_t i) {
     return LaneRange{options_.lanes.first + static_cast<uint32_t>(i * lanes / pieces),
                      options_.lanes.first + static_cast<uint32_t>((i + 1) * lanes / pieces)};
   };
-  for (uint64_t i = 1; i < pieces; ++i) Spawn([part, range = piece(i)](Prefetch& self) { self.ReadPart(part, range); });
-  ReadPart(part, piece(0));
+  for (uint64_t i = 1; i < pieces; ++i) Spawn([part, i, range = piece(i)](Prefetch& self) { self.ReadPart(part, i, range); });
+  ReadPart(part, 0, piece(0));
 }
 
-void Prefetch::ReadPart(const std::shared_ptr<Part>& part, LaneRange lanes) {
-  Status status = Persist([&](const Deadline&) { return ReadLanes(*part->block, lanes); });
+void Prefetch::ReadPart(const std::shared_ptr<Part>& part, size_t piece, LaneRange lanes) {
+  Status status = Persist([&](const Deadline&) { return ReadLanes(*part, piece, lanes); });
   bool last = false;
   {
     std::lock_guard lock(mutex_);
@@ -201,27 +210,87 @@ void Prefetch::ReadPart(const std::shared_ptr<Part>& part, LaneRange lanes) {
   if (!last) return;
   if (!part->failure.ok()) return Finish(part->slot, part->failure);
   ++counts_->blocks;
-  Finish(part->slot, std::shared_ptr<const LoadedBlock>(part->block));
+  bool now = !part->whole;
+  {
+    std::lock_guard lock(mutex_);
+    part->slot->fetched = part;
+    part->slot->arranging = now;
+    changed_->NotifyAll();
+  }
+  if (now) {
+    ArrangeSlot(part->slot);
+  } else {
+    ArrangeNext();
+  }
 }
 
-Status Prefetch::ReadLanes(LoadedBlock& block, LaneRange lanes) {
+void Prefetch::ArrangeNext() {
+  std::vector<std::shared_ptr<Slot>> next;
+  {
+    std::lock_guard lock(mutex_);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < slots_.size() && (i < kArrangedBlocks || bytes + slots_[i]->bytes <= kArrangedBytes); ++i) {
+      const std::shared_ptr<Slot>& slot = slots_[i];
+      bytes += slot->bytes;
+      if (!slot->fetched || std::exchange(slot->arranging, true)) continue;
+      next.push_back(slot);
+    }
+  }
+  for (std::shared_ptr<Slot>& slot : next) Spawn([slot = std::move(slot)](Prefetch& self) { self.ArrangeSlot(slot); });
+}
+
+void Prefetch::ArrangeSlot(const std::shared_ptr<Slot>& slot) {
+  std::shared_ptr<Part> part;
+  {
+    std::lock_guard lock(mutex_);
+    part = std::move(slot->fetched);
+  }
+  Status status = Complete(*part);
+  if (!status.ok()) return Finish(slot, std::move(status));
+  Finish(slot, std::shared_ptr<const LoadedBlock>(part->block));
+}
+
+std::string Prefetch::What(const Entry& entry, uint64_t step, uint32_t lane) const {
+  return Cat("step ", step, ", lane ", lane, " in the chunk ", log_->store().Describe(entry.name.Key()));
+}
+
+Status Prefetch::ReadLanes(Part& part, size_t piece, LaneRange lanes) {
   ++counts_->reads;
-  HR_ASSIGN_OR_RETURN(StreamReader::Block read, reader_->ReadBlock(block.entry, lanes.first, lanes.end, deadline()));
+  LoadedBlock& block = *part.block;
+  ReadOptions options{.pool = options_.pool.get(), .check = !part.whole};
+  HR_ASSIGN_OR_RETURN(StreamReader::Block read, reader_->ReadBlock(block.entry, lanes.first, lanes.end, deadline(), options));
   uint64_t bytes = 0;
   for (uint32_t step = 0; step < block.entry.steps; ++step) {
     for (uint32_t lane = lanes.first; lane < lanes.end; ++lane) {
       const Bytes& cell = read.cells[step][lane - lanes.first];
       bytes += cell.size();
-      std::string what = Cat("step ", block.entry.first_step + step, ", lane ", lane, " in the chunk ",
-                             log_->store().Describe(block.entry.name.Key()));
-      HR_ASSIGN_OR_RETURN(std::vector<Array> arrays, ReadCell(cell, log_->info().columns, what));
-      if (packed_) HR_RETURN_IF_ERROR(CheckPacked(arrays, *packed_, what));
+      if (part.whole) continue;
+      HR_ASSIGN_OR_RETURN(std::vector<Array> arrays,
+                          ReadCell(cell, log_->info().columns, What(block.entry, block.entry.first_step + step, lane)));
       block.cells[step][lane - block.lanes.first] = std::move(arrays);
     }
   }
+  if (part.whole) part.pieces[piece] = std::move(read);
   counts_->bytes += bytes;
   std::lock_guard lock(mutex_);
   block.bytes += bytes;
+  return {};
+}
+
+Status Prefetch::Complete(Part& part) {
+  LoadedBlock& block = *part.block;
+  if (part.whole) {
+    auto what = [&](uint64_t step, uint32_t lane) { return What(block.entry, step, lane); };
+    HR_RETURN_IF_ERROR(Arrange(part.pieces, log_->info().columns, what, *options_.pool, block));
+    part.pieces.clear();
+  }
+  if (!packed_) return {};
+  for (uint32_t step = 0; step < block.entry.steps; ++step) {
+    for (uint32_t i = 0; i < block.lanes.count(); ++i) {
+      HR_RETURN_IF_ERROR(
+          CheckPacked(block.cells[step][i], *packed_, What(block.entry, block.entry.first_step + step, block.lanes.first + i)));
+    }
+  }
   return {};
 }
 
@@ -258,10 +327,19 @@ Result<Prefetch::Turn> Prefetch::Take(uint64_t step, Instant until) {
           used_ -= slot.bytes;
           slots_.pop_front();
           changed_->NotifyAll();
+          lock.unlock();
+          ArrangeNext();
         }
         return turn;
       }
-      waited_ = true;
+      if (slot.fetched && !std::exchange(slot.arranging, true)) {
+        std::shared_ptr<Slot> front = slots_.front();
+        lock.unlock();
+        ArrangeSlot(front);
+        lock.lock();
+        continue;
+      }
+      waited_ = waited_ || !slot.arranging;  // what is here and being laid out is no reason to read further ahead
     } else {
       if (end_ && step >= *end_) return Turn{Turn::kEnd, nullptr};
       if (failure_) return *failure_;
@@ -293,7 +371,7 @@ Prefetch::Level Prefetch::level() {
   level.bytes = used_;
   level.depth = depth_.blocks();
   for (const auto& slot : slots_) {
-    if (!slot->outcome || !slot->outcome->ok()) break;
+    if (slot->outcome ? !slot->outcome->ok() : !slot->fetched && !slot->arranging) break;
     level.ready_steps += slot->entry.steps;
   }
   return level;

@@ -2,6 +2,8 @@
 //
 // One piece of work follows the log and opens a slot for each block that becomes visible, as far as the window (in bytes) and the depth
 // (in blocks) allow; each slot is filled beside the others: fetched, checked, taken apart. So the trainer's thread only picks up.
+// Where a trainer takes whole columns, the first few blocks are laid out for that (see arrange.h); the others wait as they came, so that
+// memory which is written to is little and used again.
 // A block larger than the window is read alone. What fails for a while (a store that is down) is tried again until it is stopped;
 // what will not get better (damage, trimmed steps) is handed over in its place, as an error.
 //
@@ -16,8 +18,10 @@
 #include <stop_token>
 #include <string>
 
+#include "base/buffer_pool.h"
 #include "base/executor.h"
 #include "load/depth.h"
+#include "load/habit.h"
 #include "load/packed.h"
 #include "load/step.h"
 #include "load/step_ranges.h"
@@ -32,6 +36,8 @@ struct PrefetchOptions {
   uint64_t window_bytes = 512'000'000;
   size_t max_reads = 32;  // at once
   uint64_t read_bytes = 16 * 1024 * 1024;  // a larger range is read in pieces of whole lanes, side by side
+  std::shared_ptr<Habit> habit = std::make_shared<Habit>();
+  std::shared_ptr<BufferPool> pool = BufferPool::Make();
 };
 
 // What a loader has done so far, over all its prefetches.
@@ -78,14 +84,19 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
   Level level();
 
  private:
+  struct Part;
   struct Slot {
     Entry entry;
     uint64_t bytes = 0;  // of the window
+    std::shared_ptr<Part> fetched;  // all there, and not laid out yet
+    bool arranging = false;
     std::optional<Result<std::shared_ptr<const LoadedBlock>>> outcome;
   };
   struct Part {
     std::shared_ptr<Slot> slot;
     std::shared_ptr<LoadedBlock> block;
+    bool whole = false;  // lanes are laid one behind another when all of them are there
+    std::vector<StreamReader::Block> pieces;  // until then
     size_t left = 0;
     Status failure;
     Instant began;
@@ -99,8 +110,13 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
   Result<std::optional<Entry>> NextEntry(uint64_t step);
   bool HasRoom(uint64_t bytes) const;
   void Fill(const std::shared_ptr<Slot>& slot);
-  void ReadPart(const std::shared_ptr<Part>& part, LaneRange lanes);
-  Status ReadLanes(LoadedBlock& block, LaneRange lanes);
+  void ReadPart(const std::shared_ptr<Part>& part, size_t piece, LaneRange lanes);
+  Status ReadLanes(Part& part, size_t piece, LaneRange lanes);
+  // Lays out the blocks that the trainer comes to next.
+  void ArrangeNext();
+  void ArrangeSlot(const std::shared_ptr<Slot>& slot);
+  Status Complete(Part& part);
+  std::string What(const Entry& entry, uint64_t step, uint32_t lane) const;
   void Finish(const std::shared_ptr<Slot>& slot, Result<std::shared_ptr<const LoadedBlock>> outcome);
   // Calls `attempt` until it succeeds, fails for good, or everything is stopped.
   Status Persist(const std::function<Status(const Deadline&)>& attempt);

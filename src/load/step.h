@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "load/habit.h"
 #include "load/lanes.h"
 #include "stream/cell.h"
 #include "stream/manifest.h"
@@ -19,6 +20,7 @@ struct LoadedBlock {
   // cells[step − entry.first_step][lane − lanes.first]: the arrays of all columns, in the stream's order.
   std::vector<std::vector<std::vector<Array>>> cells;
   uint64_t bytes = 0;  // of memory
+  std::shared_ptr<Habit> habit;  // of whoever reads it
 };
 
 class Step {

@@ -226,15 +226,19 @@ Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, 
   return places;
 }
 
+Result<Bytes> CellAsStored(const Bytes& lane, uint64_t lane_offset, const CellPlace& place, std::string_view what) {
+  Bytes stored = lane.Slice(place.offset - lane_offset, place.stored);
+  if (stored.size() != place.stored || place.raw != place.stored)
+    return Status(Code::kCorrupt, Cat(what, " is damaged: its sizes differ"));
+  return stored;
+}
+
 Result<Bytes> UnpackCell(const Bytes& lane, uint64_t lane_offset, const CellPlace& place, std::string_view what) {
   Bytes stored = lane.Slice(place.offset - lane_offset, place.stored);
   if (stored.size() != place.stored || Crc32c(stored.span()) != place.crc) {
     return Status(Code::kCorrupt, Cat(what, " is damaged: its checksum does not fit"));
   }
-  if (place.codec == Codec::kNone) {
-    if (place.raw != place.stored) return Status(Code::kCorrupt, Cat(what, " is damaged: its sizes differ"));
-    return stored;
-  }
+  if (place.codec == Codec::kNone) return CellAsStored(lane, lane_offset, place, what);
   // Nothing packs better than this, so a size beyond it is wrong; better to know before the memory is asked for.
   constexpr uint64_t kBestRatio = 1 << 15;
   if (place.raw > kBestRatio * place.stored || ZSTD_getFrameContentSize(stored.data(), stored.size()) != place.raw) {

@@ -73,6 +73,9 @@ Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, 
 // The bytes of a cell: a slice of `lane` (which begins at `lane_offset` of the chunk) or what it unpacks to.
 Result<headrace::Bytes> UnpackCell(const headrace::Bytes& lane, uint64_t lane_offset, const CellPlace& place,
                                    std::string_view what);
+// The same for a cell that is not packed, and not checked: the caller does that.
+Result<headrace::Bytes> CellAsStored(const headrace::Bytes& lane, uint64_t lane_offset, const CellPlace& place,
+                                     std::string_view what);
 // The strand's state, out of the last bytes of a chunk.
 Result<headrace::Bytes> DecodeFooter(const headrace::Bytes& footer, const Uuid& uuid, const ChunkName& name,
                                      std::string_view what);

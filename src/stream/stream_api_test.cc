@@ -91,7 +91,7 @@ TEST(StreamApi, BytesLandWhereTheReaderWantsThem) {
     Result<Entry> entry = reader->Find(0, {});
     ASSERT_TRUE(entry.ok());
     std::vector<std::byte> memory(entry->bytes);
-    Result<StreamReader::Block> block = reader->ReadBlock(*entry, first, 2, {}, memory);
+    Result<StreamReader::Block> block = reader->ReadBlock(*entry, first, 2, {}, {.into = memory});
     ASSERT_TRUE(block.ok()) << block.status().ToString();
     for (uint64_t step = 0; step < 2; ++step) {
       for (uint32_t lane = first; lane < 2; ++lane) {
@@ -104,7 +104,7 @@ TEST(StreamApi, BytesLandWhereTheReaderWantsThem) {
     }
     uint64_t lanes = *reader->LaneBytes(*entry, first, 2, {});
     EXPECT_EQ(reader->fetched_bytes(), first == 0 ? entry->bytes : entry->header_bytes + lanes);
-    EXPECT_EQ(reader->ReadBlock(*entry, first, 2, {}, std::span(memory).first(lanes - 1)).code(), Code::kInvalidArgument);
+    EXPECT_EQ(reader->ReadBlock(*entry, first, 2, {}, {.into = std::span(memory).first(lanes - 1)}).code(), Code::kInvalidArgument);
   }
 }
 

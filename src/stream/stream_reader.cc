@@ -146,7 +146,7 @@ Result<StreamReader::Block> StreamReader::ReadBlock(uint64_t step, uint32_t firs
 }
 
 Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t first_lane, uint32_t end_lane,
-                                                    const Deadline& deadline, std::span<std::byte> into) {
+                                                    const Deadline& deadline, const ReadOptions& options) {
   HR_RETURN_IF_ERROR(CheckLanes(first_lane, end_lane));
   std::string key = entry.name.Key();
   std::string what = log_->store().Describe(key);
@@ -159,6 +159,7 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
   }
   uint64_t begin = all ? 0 : known->header.lane[first_lane].offset;
   uint64_t size = all ? entry.bytes : known->header.lane[end_lane].offset - begin;
+  const std::span<std::byte> into = options.into;
   if (!into.empty() && into.size() < size)
     return Status(Code::kInvalidArgument, Cat("these lanes have ", size, " bytes, and the memory for them ", into.size()));
   Bytes range;
@@ -167,8 +168,8 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
     range = known->whole.Slice(begin, size);
     stored = known->whole.size();
   } else {
-    GetOptions options{.range = ByteRange::At(begin, size), .into = into.empty() ? into : into.first(size)};
-    HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, options, deadline));
+    GetOptions get{.range = ByteRange::At(begin, size), .into = into.empty() ? into : into.first(size), .pool = options.pool};
+    HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, get, deadline));
     if (!object) return Missing(entry, deadline);
     fetched_ += object->bytes.size();
     range = object->bytes;
@@ -181,6 +182,7 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
   }
   const ChunkHeader* header = &known->header;
   Block block{entry, first_lane, std::vector<std::vector<Bytes>>(entry.steps)};
+  if (!options.check) block.crcs.resize(entry.steps);
   for (uint32_t lane = first_lane; lane < end_lane; ++lane) {
     uint64_t offset = header->lane[lane].offset;
     Bytes bytes = range.Slice(offset - begin, header->lane[lane + 1].offset - offset);
@@ -188,8 +190,11 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
     for (uint32_t i = 0; i < entry.steps; ++i) {
       wanted_ += places[i].stored;
       std::string cell = Cat("step ", entry.first_step + i, ", lane ", lane, " in the chunk ", what);
-      HR_ASSIGN_OR_RETURN(Bytes raw, UnpackCell(bytes, offset, places[i], cell));
+      const bool later = !options.check && places[i].codec == Codec::kNone;
+      HR_ASSIGN_OR_RETURN(Bytes raw,
+                          later ? CellAsStored(bytes, offset, places[i], cell) : UnpackCell(bytes, offset, places[i], cell));
       block.cells[i].push_back(std::move(raw));
+      if (!options.check) block.crcs[i].push_back(later ? std::optional(places[i].crc) : std::nullopt);
     }
   }
   return block;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/buffer_pool.h"
 #include "base/size.h"
 #include "base/text.h"
 
@@ -218,7 +219,7 @@ bool CurlTransfer::HeadersAreWhole() {
   uint64_t size = content_length_.value_or(16 << 10);
   if (!response_.ok()) size = std::min<uint64_t>(size, kMaxErrorBody);
   try {
-    buffer_.emplace(size);
+    buffer_.emplace(response_.ok() && request_.pool != nullptr ? request_.pool->Take(size) : Buffer(size));
   } catch (const std::bad_alloc&) {
     return Refuse(Code::kFull,
                   Cat("no memory for an answer of ", FormatSize(static_cast<double>(size)), "; ask for smaller ranges"));

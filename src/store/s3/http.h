@@ -19,6 +19,8 @@
 
 namespace headrace {
 
+class BufferPool;
+
 struct HttpRequest {
   std::string method = "GET";
   std::string url;  // percent-encoded already; sent as it is
@@ -26,6 +28,7 @@ struct HttpRequest {
   Body body;
   // Where a 2xx body shall land; empty: in a buffer of the engine's. More than fits is an error.
   std::span<std::byte> into = {};
+  BufferPool* pool = nullptr;  // where the engine's buffer comes from, if not from the allocator
   std::optional<Duration> connect_timeout;  // metadata services must be given up quickly
 };
 

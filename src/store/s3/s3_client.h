@@ -26,6 +26,7 @@ struct S3Request {
   NamedValues headers = {};
   Body body = {};
   std::span<std::byte> into = {};
+  BufferPool* pool = nullptr;
   bool answer_is_xml = false;  // so an error in its body is one, even under a 200
 };
 

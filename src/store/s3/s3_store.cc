@@ -66,7 +66,7 @@ class S3Store final : public ObjectStore {
   Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
     HR_RETURN_IF_ERROR(CheckKey(key));
     HR_RETURN_IF_ERROR(CheckGet(*this, key, options));
-    S3Request request{.key = prefix_ + key, .into = options.into};
+    S3Request request{.key = prefix_ + key, .into = options.into, .pool = options.pool};
     if (!options.range.all()) request.headers.emplace_back("range", options.range.ToString());
     HttpFailure failure;
     Result<S3Answer> answer = client_->Send(request, deadline, &failure);

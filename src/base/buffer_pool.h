@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "headrace/bytes.h"
@@ -19,22 +18,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   static std::shared_ptr<BufferPool> Make(size_t keep_bytes = 128 * 1024 * 1024);
   ~BufferPool();
 
-  // Memory that is being filled, aligned as `Buffer` is; `Freeze` when it is whole.
-  class Lease {
-   public:
-    std::span<std::byte> span() { return {memory_.get(), size_}; }
-    Bytes Freeze() && {
-      std::span<const std::byte> whole = span();  // before the memory moves away
-      return {whole, std::move(memory_)};
-    }
-
-   private:
-    friend class BufferPool;
-    Lease(std::shared_ptr<std::byte> memory, size_t size) : memory_(std::move(memory)), size_(size) {}
-    std::shared_ptr<std::byte> memory_;
-    size_t size_;
-  };
-  Lease Take(size_t size);
+  // Comes back when the last view of it is gone. Throws std::bad_alloc as `Buffer` does.
+  Buffer Take(size_t size);
 
   size_t kept_bytes() const;
 
