@@ -291,11 +291,11 @@ Status Producer::TryFinish(const Deadline& deadline) {
   Result<std::unique_ptr<StrandLine>> line = StrandLine::Take(lake_, 0, deadline);
   Status done = line.ok() ? Status() : line.status();
   if (line.ok()) {
-    Result<uint32_t> steps = (*line)->Finish(deadline);
-    done = steps.status();
-    if (steps.ok()) {
+    Result<StrandLine::Made> made = (*line)->Finish(deadline);
+    done = made.status();
+    if (made.ok() && made->steps > 0) {
       std::lock_guard lock(mutex_);
-      report_.steps += *steps;
+      Note(*made);
     }
   }
   // Another finisher was quicker, or is at it.
@@ -360,6 +360,7 @@ ProducerReport Producer::Report() {
   const StreamLog::StatePtr state = lake_.log()->known();
   report_.frontier = state->manifest.frontier_step;
   report_.sealed = state->manifest.finished;
+  if (lake_.kept().blocks != 0) report_.wanted = lake_.log()->info().blocks.FirstStep(lake_.kept().blocks);
   report_.strands = static_cast<uint32_t>(held_.size());
   ProducerMetrics& metrics = TheMetrics();
   metrics.frontier.Set(static_cast<double>(report_.frontier));

@@ -40,6 +40,7 @@ struct ProducerOptions {
 struct ProducerReport {
   uint64_t frontier = 0;
   bool sealed = false;
+  std::optional<uint64_t> wanted;  // steps, where `until` says how many
   uint64_t blocks = 0, steps = 0, bytes = 0;  // made by this process
   uint64_t tokens = 0, padding = 0;
   std::map<std::string, uint64_t> tokens_by_source, samples_by_source;

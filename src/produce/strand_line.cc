@@ -1,8 +1,10 @@
 #include "produce/strand_line.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "produce/last_steps.h"
 #include "store/create.h"
 #include "stream/chunk.h"
 
@@ -55,6 +57,18 @@ Status StrandLine::Recover(const Deadline& deadline) {
   return Restore(deadline);
 }
 
+void StrandLine::Made::Add(const StepPlan& plan) {
+  ++steps;
+  tokens.resize(std::max(tokens.size(), plan.tokens.size()));
+  samples.resize(std::max(samples.size(), plan.samples.size()));
+  for (size_t source = 0; source < plan.tokens.size(); ++source) {
+    tokens[source] += plan.tokens[source];
+    samples[source] += plan.samples[source];
+  }
+  padding += plan.padding;
+  spread = std::max(spread, plan.spread_after);
+}
+
 Status StrandLine::PutLineage(const std::vector<LineageRow>& rows, const StreamMixture& mixture, const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(std::string bytes, EncodeLineage(rows, mixture.Names(), mixture.number,
                                                        [&](uint16_t source, uint32_t file) -> const std::string& {
@@ -100,16 +114,8 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
     HR_ASSIGN_OR_RETURN(std::vector<Body> cells, constructor.Build(*plan, find, i, lineage));
     HR_RETURN_IF_ERROR(chunk.AddStep(std::move(cells)));
     feed_->Retain(planner_->Carried());
-    made.tokens.resize(plan->tokens.size());
-    made.samples.resize(plan->samples.size());
-    for (size_t s = 0; s < plan->tokens.size(); ++s) {
-      made.tokens[s] += plan->tokens[s];
-      made.samples[s] += plan->samples[s];
-    }
-    made.padding += plan->padding;
-    made.spread = std::max(made.spread, plan->spread_after);
+    made.Add(*plan);
   }
-  made.steps = steps;
   made.bytes = chunk.bytes();
   HR_RETURN_IF_ERROR(PutLineage(lineage, *mixture, deadline));
   const std::string state = Json{{"feed", feed_->State()}, {"plan", planner_->State()}}.dump();
@@ -118,73 +124,52 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
   return made;
 }
 
-Result<uint32_t> StrandLine::Finish(const Deadline& deadline) {
+Result<StrandLine::Made> StrandLine::Finish(const Deadline& deadline) {
   const StreamInfo& info = lake_.log()->info();
   const Recipe& recipe = lake_.recipe();
+  Made made;
+  made.ended = true;
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, lake_.log()->Refresh(deadline));
-  if (state->manifest.finished) return 0u;
+  if (state->manifest.finished) return made;
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, lake_.Mixture(writer_->next().mixture, deadline));
-  const size_t sources = mixture->sources.size();
 
   ChunkBuilder chunk(info, {});
   std::vector<LineageRow> lineage;
   const Constructor constructor(recipe, lake_.layout());
   std::vector<Place> strands;
-  uint32_t made = 0;
   const auto find = [&](const Sequence& sequence, const SampleRef& ref) -> const HeldSample& {
     return strands[sequence.tag].feed->Find(ref);
   };
-  const auto add = [&](const StepPlan& plan) -> Status {
-    HR_ASSIGN_OR_RETURN(std::vector<Body> cells, constructor.Build(plan, find, made, lineage));
-    HR_RETURN_IF_ERROR(chunk.AddStep(std::move(cells)));
-    ++made;
-    return {};
-  };
-  // By length, in the order of the strands: what is left when no strand can fill a step of its own.
-  std::map<uint32_t, std::vector<Sequence>> left;
-  const bool counted = lake_.kept().blocks != 0;  // `until` says how many steps there are: nothing is left over
-  for (uint16_t strand = 0; strand < info.strands && !counted; ++strand) {
+  LastSteps last{recipe, mixture->sources.size(), mixture->mix, lake_.Cost(), state->manifest.frontier_step};
+  // Where `until` says how many steps there are, the strands have made them; unless the lake was too small for so many.
+  if (lake_.kept().blocks != 0) {
+    const uint64_t wanted = info.blocks.FirstStep(lake_.kept().blocks);
+    last.most = wanted - std::min(wanted, last.frontier);
+  }
+  const auto open = [&](uint16_t strand) -> Result<EndingStrand> {
     HR_RETURN_IF_ERROR(deadline.Check(lake_.log()->clock(), "packing what the strands have left"));
     HR_ASSIGN_OR_RETURN(std::optional<Bytes> footer, StrandWriter::StateOf(*lake_.log(), strand, deadline));
     HR_ASSIGN_OR_RETURN(Place at, Resume(lake_, strand, footer, *mixture, deadline));
     strands.push_back(std::move(at));
-    Planner& planner = *strands.back().planner;
-    const uint64_t first = info.blocks.FirstStep(state->manifest.strands[strand].next_block);
-    uint64_t step = first;
-    while (true) {
-      HR_ASSIGN_OR_RETURN(std::optional<StepPlan> plan, planner.Next(step, mixture->mix));
-      if (!plan) break;
-      for (std::vector<Sequence>& lane : plan->lanes) {
-        for (Sequence& sequence : lane) sequence.tag = strand;
-      }
-      HR_RETURN_IF_ERROR(add(*plan));
-      strands.back().feed->Retain(planner.Carried());
-      ++step;
-    }
-    HR_ASSIGN_OR_RETURN(std::vector<Sequence> rest, planner.Remainder(step));
-    // All strands' remainders are held at once, so nothing else may be.
-    std::vector<SampleRef> held;
-    for (const Sequence& sequence : rest) {
-      for (const Placed& piece : sequence.pieces) held.push_back(piece.sample.ref);
-    }
-    strands.back().feed->Retain(held);
-    strands.back().feed->CloseWindows();
-    for (Sequence& sequence : rest) {
-      sequence.tag = strand;
-      left[sequence.length].push_back(std::move(sequence));
-    }
+    return EndingStrand{strands.back().feed.get(), strands.back().planner.get(),
+                        info.blocks.FirstStep(state->manifest.strands[strand].next_block)};
+  };
+  const auto take = [&](const StepPlan& plan) -> Status {
+    HR_ASSIGN_OR_RETURN(std::vector<Body> cells, constructor.Build(plan, find, made.steps, lineage));
+    HR_RETURN_IF_ERROR(chunk.AddStep(std::move(cells)));
+    made.Add(plan);
+    return {};
+  };
+  HR_RETURN_IF_ERROR(PlanLastSteps(last, static_cast<uint16_t>(info.strands), open, take));
+  if (last.frontier + made.steps == 0) {
+    return Status(Code::kInvalidArgument, Cat(recipe.name, ": all that the sources have is less than one step of ",
+                                              recipe.StepSize(0), recipe.pack ? " sequences" : " samples",
+                                              ", so that there is nothing to train on. Make steps smaller (`step`), ",
+                                              recipe.drop_last ? "keep a last step that is not full (`drop_last: false`), " : "",
+                                              "or give the sources more files. Nothing was made, and the stream is not sealed"));
   }
-  for (auto& [length, sequences] : left) {
-    const size_t size = recipe.StepSize(state->manifest.frontier_step);
-    for (size_t from = 0; from < sequences.size(); from += size) {
-      const size_t count = std::min(size, sequences.size() - from);
-      if (count < size && recipe.drop_last) break;
-      std::vector<Sequence> step(std::make_move_iterator(sequences.begin() + static_cast<long>(from)),
-                                 std::make_move_iterator(sequences.begin() + static_cast<long>(from + count)));
-      HR_RETURN_IF_ERROR(add(PlanStep(recipe, sources, length, std::move(step), lake_.Cost())));
-    }
-  }
-  if (made > 0) HR_RETURN_IF_ERROR(PutLineage(lineage, *mixture, deadline));
+  made.bytes = chunk.bytes();
+  if (made.steps > 0) HR_RETURN_IF_ERROR(PutLineage(lineage, *mixture, deadline));
   HR_RETURN_IF_ERROR(writer_->Finish(chunk, deadline));
   return made;
 }

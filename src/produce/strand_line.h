@@ -34,14 +34,16 @@ class StrandLine {
     double spread = 1;  // worst of its steps, after balancing
     std::vector<uint64_t> tokens, samples;  // by source
     bool ended = false;  // nothing was made: the strand has run dry, and END is committed
+
+    void Add(const StepPlan& plan);
   };
   // kFenced: another process has the strand now. Anything else but kCancelled may be tried again: `Recover` first.
   Result<Made> MakeBlock(const Deadline& deadline);
   // After a failure: goes back to what is committed.
   Status Recover(const Deadline& deadline);
 
-  // Packs what all ended strands have left into the last steps and seals the stream. How many steps that were.
-  Result<uint32_t> Finish(const Deadline& deadline);
+  // Packs what all ended strands have left into the last steps and seals the stream. kInvalidArgument if it has not a single one.
+  Result<Made> Finish(const Deadline& deadline);
 
  private:
   explicit StrandLine(LakeStream& lake) : lake_(lake) {}

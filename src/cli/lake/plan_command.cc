@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "plan/summary.h"
+#include "produce/last_steps.h"
 #include "produce/strand_feed.h"
 #include "store/memory_store.h"
 
@@ -119,7 +120,20 @@ class PlanCommand final : public Command {
       ended = std::ranges::all_of(lines, &Line::ended);
       if (ended) break;
     }
-    return {};
+    if (!ended || summary.steps >= steps_) return {};
+    LastSteps last{lake.recipe, draft.recipe.first.sources.size(), draft.recipe.first.mix, lake.Cost(), summary.steps};
+    last.most = steps_ - summary.steps;
+    if (draft.recipe.blocks != 0)
+      last.most = std::min(last.most, draft.info.blocks.FirstStep(draft.recipe.blocks) - summary.steps);
+    return PlanLastSteps(
+        last, static_cast<uint16_t>(lines.size()),
+        [&](uint16_t strand) -> Result<EndingStrand> {
+          return EndingStrand{lines[strand].feed.get(), lines[strand].planner.get(), step};
+        },
+        [&](const StepPlan& plan) {
+          summary.Add(plan);
+          return Status();
+        });
   }
 
   void Tell(const Console& console, const LoadedRecipe& lake, const StreamDraft& draft, const PlanSummary& summary,
@@ -158,7 +172,7 @@ class PlanCommand final : public Command {
                          {"bytes", draft.inventory_bytes},
                          {"exact", draft.exact}}},
                        {"lasts_steps", lasts},
-                       {"ends_within", ended},
+                       {"ends_within", ended && summary.steps < steps_},
                        {"per_day",
                         {{"steps", money.steps_per_day},
                          {"bytes", money.bytes_per_day},
@@ -169,6 +183,13 @@ class PlanCommand final : public Command {
     }
     console.Say(fmt::format("{}: {} steps planned, {} lanes, {} strands", lake.recipe.name, summary.steps, draft.info.lanes,
                             draft.info.strands));
+    if (ended && summary.steps == 0) {
+      console.Say(fmt::format(
+          "all that the sources have is less than one step of {} {}: nothing would be made. Make steps smaller (`step`), "
+          "or keep a last step that is not full (`drop_last: false`)",
+          lake.recipe.StepSize(0), lake.recipe.pack ? "sequences" : "samples"));
+      return;
+    }
     console.Say("");
     for (const std::string& line : Lines(Bars(summary, names, draft.recipe.first.mix.At(0), 40, console.Pick("u", "a") == "a")))
       console.Say(line);
@@ -177,7 +198,8 @@ class PlanCommand final : public Command {
     table.Add({"lake", fmt::format("{} files, {}{} rows, {}", Grouped(static_cast<double>(draft.inventory_files)),
                                    draft.exact ? "" : "about ", Grouped(static_cast<double>(draft.inventory_rows)),
                                    FormatSize(static_cast<double>(draft.inventory_bytes)))});
-    table.Add({"lasts", ended ? "it ends within the planned steps" : fmt::format("about {} steps", Grouped(lasts))});
+    table.Add({"lasts", ended && summary.steps < steps_ ? "it ends within the planned steps"
+                                                        : fmt::format("about {} steps", Grouped(lasts))});
     table.Add({"a step", fmt::format("{}; {} steps in a chunk", FormatSize(bytes), draft.info.blocks.phases().back().steps)});
     table.Add(
         {"a day", fmt::format("{} steps of {}, {}, {} puts, {} gets", Grouped(money.steps_per_day), FormatDuration(step_time_),

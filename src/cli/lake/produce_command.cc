@@ -153,6 +153,10 @@ class ProduceCommand final : public Command {
                        {"seconds", seconds}});
     }
     console.Say(fmt::format("{}: {} steps{}", uri, report.frontier, report.sealed ? ", sealed" : ""));
+    if (report.sealed && report.wanted && report.frontier < *report.wanted)
+      console.Say(fmt::format(
+          "the lake ended before `until` was reached: {} steps were wanted. More files, or `at_end: repeat`, go further",
+          *report.wanted));
     console.Say(fmt::format("this producer made {} steps, {} in {} ({}/s)", report.steps,
                             FormatSize(static_cast<double>(report.bytes)), FormatDuration(took),
                             FormatSize(static_cast<double>(report.bytes) / std::max(seconds, 1e-3))));

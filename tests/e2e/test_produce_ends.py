@@ -1,0 +1,64 @@
+"""How a stream of a lake ends: what is left over, what was wanted and is not there, and what is said of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from calls import Headrace
+from lakes import make_lake, write_recipe
+
+QUICK = ("--take-over-after", "1s", "--no-probe")
+
+
+@pytest.fixture(autouse=True)
+def python_for_workers(headrace: Headrace) -> None:
+    headrace.environment["HEADRACE_PYTHON"] = sys.executable
+
+
+def test_more_steps_than_the_lake_has(headrace: Headrace, tmp_path: Path) -> None:
+    """Everything that is there is made, and it is said that it was less than wanted."""
+    lake = make_lake(tmp_path)
+    recipe = write_recipe(tmp_path)
+    whole = headrace("produce", recipe, "--stream", tmp_path / "whole", "--json", *QUICK).json
+    recipe = write_recipe(tmp_path, "until: {steps: 100000}", name="more.yaml")
+    done = headrace("produce", recipe, "--stream", tmp_path / "out", *QUICK)
+    assert done.status == 0, done.err
+    assert f"{whole['steps']} steps, sealed" in done.out
+    assert "the lake ended before `until` was reached: 100000 steps were wanted" in done.out
+    # What was made is what is said to have been made, the last steps too.
+    assert whole["made"]["steps"] == whole["steps"]
+    assert whole["made"]["bytes"] > 0
+    assert sum(whole["tokens"].values()) == sum(len(document) for docs in lake.values() for document in docs)
+    assert whole["samples"] == {name: len(docs) for name, docs in lake.items()}
+
+
+def test_fewer_steps_than_the_lake_has(headrace: Headrace, tmp_path: Path) -> None:
+    make_lake(tmp_path)
+    recipe = write_recipe(tmp_path, "until: {steps: 7}")
+    done = headrace("produce", recipe, "--stream", tmp_path / "out", *QUICK)
+    assert done.status == 0, done.err
+    assert "7 steps, sealed" in done.out
+    assert "the lake ended" not in done.out
+
+
+def test_a_plan_has_the_steps_that_are_made(headrace: Headrace, tmp_path: Path) -> None:
+    make_lake(tmp_path, (40, 30, 20))
+    recipe = write_recipe(tmp_path)
+    plan = headrace("plan", recipe, "--steps", "1000", "--json").json
+    made = headrace("produce", recipe, "--stream", tmp_path / "out", "--json", *QUICK).json
+    assert plan["ends_within"]
+    assert plan["steps"] == made["steps"] > 0
+    assert {name: source["tokens"] for name, source in plan["sources"].items()} == made["tokens"]
+
+
+def test_a_lake_of_less_than_a_step(headrace: Headrace, tmp_path: Path) -> None:
+    make_lake(tmp_path, (4, 3, 2))
+    recipe = write_recipe(tmp_path, "drop_last: true")
+    done = headrace("produce", recipe, "--stream", tmp_path / "out", *QUICK)
+    assert done.status == 1
+    assert "less than one step" in done.err
+    assert "drop_last: false" in done.err
+    assert not headrace("inspect", tmp_path / "out", "--json").json["sealed"]
+    assert "nothing would be made" in headrace("plan", recipe).out
