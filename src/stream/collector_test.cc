@@ -1,4 +1,4 @@
-// Whose pins expire, and when: by what the collector has watched, whatever clocks do.
+// Whose pins expire and when, by what the collector has watched, whatever clocks do; and what a collection takes away.
 #include "stream/collector.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include "store/memory_store.h"
 #include "stream/cell.h"
 #include "stream/strand_writer.h"
+#include "stream/stream_reader.h"
 
 namespace headrace {
 namespace {
@@ -122,6 +123,47 @@ TEST_F(CollectorTest, ALookThatChangesNothingCountsAsOne) {
       EXPECT_NE(log->known()->manifest.FindPin("session"), nullptr);
       simulation_.SleepFor(seconds(kTerm / 4));
     }
+  });
+}
+
+TEST_F(CollectorTest, NothingIsDeletedBeforeTheGracePeriodIsOver) {
+  Run([&](const std::shared_ptr<StreamLog>& log) {
+    ASSERT_TRUE(log->Commit(UnpinEdit{"session"}, {}).ok());
+    const size_t before = ListAll(*store_, "data/", {})->size();
+    simulation_.Spawn([&] {
+      simulation_.SleepFor(seconds(59));
+      EXPECT_EQ(ListAll(*store_, "data/", {})->size(), before);
+      EXPECT_EQ((*StreamLog::Open({store_, &simulation_, Random(5)}, {}))->known()->manifest.trim_step, 3u);
+    });
+    Instant began = simulation_.Now();
+    ASSERT_TRUE(Collector(log).Collect({.grace = seconds(60)}, {}).ok());
+    EXPECT_GE(simulation_.Now() - began, seconds(60));
+    EXPECT_LT(ListAll(*store_, "data/", {})->size(), before);
+  });
+}
+
+TEST_F(CollectorTest, WhoStillHoldsAnOldManifestLearnsThatStepsWereTrimmed) {
+  Run([&](const std::shared_ptr<StreamLog>& log) {
+    auto old = StreamLog::Open({store_, &simulation_, Random(5)}, {});
+    ASSERT_TRUE(old.ok());
+    StreamReader reader(*old);
+    Entry entry = *reader.Find(0, {});
+    ASSERT_TRUE(log->Commit(UnpinEdit{"session"}, {}).ok());
+    ASSERT_TRUE(Collector(log).Collect({.grace = Duration::zero()}, {}).ok());
+    EXPECT_EQ(reader.ReadBlock(entry, 0, 1, {}).code(), Code::kTrimmed);
+    // What is there by the manifest, and not in the store, is damage.
+    Entry last = *reader.Find(3, {});
+    ASSERT_TRUE(store_->Delete(std::vector<std::string>{last.name.Key()}, {}).ok());
+    EXPECT_EQ(reader.ReadBlock(last, 0, 1, {}).code(), Code::kCorrupt);
+  });
+}
+
+TEST_F(CollectorTest, APinBelowTheTrimPointIsRefused) {
+  Run([&](const std::shared_ptr<StreamLog>& log) {
+    ASSERT_TRUE(log->Commit(UnpinEdit{"session"}, {}).ok());
+    ASSERT_TRUE(Collector(log).Collect({.grace = Duration::zero()}, {}).ok());
+    EXPECT_EQ(log->Commit(PinEdit{{"late", 2, 0, 0}, ""}, {}).code(), Code::kTrimmed);
+    EXPECT_EQ(log->known()->manifest.FindPin("late"), nullptr);
   });
 }
 

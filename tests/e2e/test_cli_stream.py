@@ -222,6 +222,11 @@ def test_a_source_goes_on_where_it_was(headrace: Headrace, tmp_path: Path) -> No
     for name in ("a", "b", "c", "d"):
         assert append(headrace, stream, few, "--source", name)["appended"] == 0
     fails(headrace, "append", stream, few, "--source", "a", "--strand", "7", code="InvalidArgument", says="there is no strand 7")
+    # Which strand a source has was decided once: on another one it would begin again.
+    append(headrace, stream, few, "--source", "e", "--strand", "1")
+    more = ("append", stream, many, "--source", "e", "--strand")
+    fails(headrace, *more, "0", code="Conflict", says='the source "e" has strand 1 of this stream, not 0')
+    assert append(headrace, *more[1:], "1")["appended"] == 2
 
 
 @pytest.mark.parametrize("order", ["planned", "arrival"])

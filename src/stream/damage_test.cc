@@ -1,0 +1,143 @@
+// What others wrote wrongly, or what rotted: noticed before it is believed.
+#include <gtest/gtest.h>
+
+#include "base/simulation.h"
+#include "base/text.h"
+#include "store/memory_store.h"
+#include "stream/cell.h"
+#include "stream/collector.h"
+#include "stream/strand_writer.h"
+#include "stream/stream_reader.h"
+
+namespace headrace {
+namespace {
+
+class DamageTest : public testing::Test {
+ protected:
+  DamageTest() {
+    info_.uuid[0] = 7;
+    info_.slots_per_marker = 2;
+    info_.columns = {{"x", Dtype::kU8}};
+  }
+
+  std::shared_ptr<StreamLog> Open(uint64_t seed) { return *StreamLog::Open({store_, &simulation_, Random(seed)}, {}); }
+
+  Status Append(StrandWriter& writer, Codec codec) {
+    ChunkBuilder chunk(info_, {codec});
+    Array array{Dtype::kU8, {64}, Bytes::FromString(std::string(32, 'a') + "the rest of it, of another kind.")};
+    for (uint32_t s = 0; s < writer.next().steps; ++s)
+      HR_RETURN_IF_ERROR(chunk.AddStep({*BuildCell({&array, 1}, info_.columns)}));
+    return writer.Append(writer.next(), chunk, Bytes::FromString("state"), {});
+  }
+
+  // A stream with one block.
+  void Run(Codec codec, const std::function<void(StreamLog&)>& body) {
+    simulation_.Run([&] {
+      auto log = StreamLog::Create(info_, {store_, &simulation_, Random(1)}, {});
+      ASSERT_TRUE(log.ok()) << log.status().ToString();
+      auto writer = StrandWriter::Take(*log, 0, {});
+      ASSERT_TRUE(writer.ok());
+      ASSERT_EQ(Append(**writer, codec).ToString(), "Ok");
+      body(**log);
+    });
+  }
+
+  void Flip(const std::string& key, size_t at) {
+    std::string bytes = (*store_->Get(key, {}))->bytes.ToString();
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    ASSERT_TRUE(store_->Put(key, Body(bytes), {}).ok());
+  }
+
+  StreamInfo info_;
+  Simulation simulation_{1};
+  std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
+};
+
+TEST_F(DamageTest, AManifestThatDoesNotContinueTheOneBeforeItIsRefused) {
+  Run(Codec::kNone, [&](StreamLog& log) {
+    std::shared_ptr<StreamLog> reader = Open(2), writer = Open(3);
+    const Manifest& newest = log.known()->manifest;
+    // Everything fits but the link: as if the slot before it had held something else when this one was written.
+    std::string forged = Successor(newest, "another history", 99).Encode();
+    ASSERT_TRUE(store_->PutIfAbsent(SlotKey(newest.number + 1), Body(forged), {}).ok());
+    auto refreshed = reader->Refresh({});
+    EXPECT_EQ(refreshed.code(), Code::kCorrupt);
+    EXPECT_NE(refreshed.status().message().find("does not continue the one before it"), std::string::npos);
+    EXPECT_EQ(reader->known()->manifest.number, newest.number);
+    EXPECT_EQ(writer->Commit(PinEdit{{"pin", 0, 0, 0}, ""}, {}).code(), Code::kCorrupt) << "whoever lost the race to it";
+  });
+}
+
+TEST_F(DamageTest, EveryFlippedByteOfACellIsNoticedAlsoIfItIsPacked) {
+  for (Codec codec : {Codec::kNone, Codec::kZstd}) {
+    store_ = std::make_shared<MemoryStore>();
+    Run(codec, [&](StreamLog&) {
+      Entry entry = *StreamReader(Open(2)).Find(0, {});
+      const std::string key = entry.name.Key();
+      Bytes chunk = (*store_->Get(key, {}))->bytes;
+      ChunkHeader header = *DecodeChunkHeader(chunk.span().first(entry.header_bytes), entry, info_, key);
+      uint64_t lane = header.lane[0].offset;
+      Bytes bytes = chunk.Slice(lane, header.lane[1].offset - lane);
+      CellPlace place = DecodeDirectory(bytes.span(), header, 0, key)->front();
+      ASSERT_EQ(place.codec, codec);
+      ASSERT_GT(place.stored, 20u);
+      for (uint64_t at = place.offset; at < place.offset + place.stored; ++at) {
+        Flip(key, at);
+        auto read = StreamReader(Open(2)).ReadCell(0, 0, {});
+        EXPECT_EQ(read.code(), Code::kCorrupt) << at;
+        EXPECT_NE(read.status().message().find("its checksum does not fit"), std::string::npos) << at;
+        EXPECT_NE(read.status().message().find(key), std::string::npos) << at;
+        Flip(key, at);
+      }
+      EXPECT_TRUE(StreamReader(Open(2)).ReadCell(0, 0, {}).ok());
+    });
+  }
+}
+
+TEST_F(DamageTest, EveryFlippedByteOfAFooterIsNoticedBeforeAStrandGoesOnFromIt) {
+  Run(Codec::kNone, [&](StreamLog& log) {
+    const Strand row = log.known()->manifest.strands[0];
+    const std::string key = log.known()->manifest.LastChunk(0)->Key();
+    ASSERT_GT(row.last_footer_bytes, 0u);
+    for (uint64_t at = row.last_bytes - row.last_footer_bytes; at < row.last_bytes; ++at) {
+      Flip(key, at);
+      auto taken = StrandWriter::Take(Open(at), 0, {});
+      EXPECT_FALSE(taken.ok()) << at;
+      EXPECT_NE(taken.status().message().find(key), std::string::npos) << taken.status().ToString();
+      Flip(key, at);
+    }
+    auto taken = StrandWriter::Take(Open(2), 0, {});
+    ASSERT_TRUE(taken.ok()) << taken.status().ToString();
+    EXPECT_EQ((*taken)->state()->AsText(), "state");
+  });
+}
+
+TEST_F(DamageTest, APinOfTheSameNameElsewhereIsNotTheOneInDoubt) {
+  Run(Codec::kNone, [&](StreamLog& log) {
+    ASSERT_TRUE(log.Commit(PinEdit{{"pin", 0, 0, 0}, ""}, {}).ok());
+    const Manifest& manifest = log.known()->manifest;
+    EXPECT_TRUE(*log.Contains(manifest, PinEdit{{"pin", 0, 0, 0}, ""}, {}));
+    EXPECT_FALSE(*log.Contains(manifest, PinEdit{{"pin", 1, 0, 0}, ""}, {}));
+    EXPECT_FALSE(*log.Contains(manifest, PinEdit{{"other", 0, 0, 0}, ""}, {}));
+    EXPECT_TRUE(*log.Contains(manifest, UnpinEdit{"other"}, {}));
+    EXPECT_FALSE(*log.Contains(manifest, UnpinEdit{"pin"}, {}));
+  });
+}
+
+TEST_F(DamageTest, WhoWasAwayWhileTheNextManifestsWereForgottenNoticesAfterAFewLooks) {
+  Run(Codec::kNone, [&](StreamLog& log) {
+    std::shared_ptr<StreamLog> away = Open(2);
+    const uint64_t before = away->known()->manifest.number;
+    auto writer = StrandWriter::Take(Open(3), 0, {});
+    for (int i = 0; i < 30; ++i) ASSERT_EQ(Append(**writer, Codec::kNone).ToString(), "Ok");
+    std::shared_ptr<StreamLog> collecting = Open(4);
+    ASSERT_TRUE(Collector(collecting).Collect({.grace = Duration::zero(), .keep_manifests = 1}, {}).ok());
+    ASSERT_FALSE(*store_->Get(SlotKey(before + 1), {}));
+    for (int i = 0; i < 12 && away->known()->manifest.number == before; ++i) ASSERT_TRUE(away->Refresh({}).ok());
+    EXPECT_EQ(away->known()->manifest.number, collecting->known()->manifest.number);
+    (void)log;
+  });
+}
+
+}  // namespace
+}  // namespace headrace
