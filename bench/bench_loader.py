@@ -91,6 +91,7 @@ def folder(work: Path, megabytes: int) -> dict[str, float]:
         "folder_views_ratio": best / min(v[0] for v in views),
         "folder_joined_ratio": best / min(j[0] for j in joined),
         "folder_views_cpu_ratio": min(v[1] for v in views) / min(b[1] for b in base),
+        "folder_joined_cpu_ratio": min(j[1] for j in joined) / min(b[1] for b in base),
     }
 
 
@@ -176,7 +177,7 @@ def latency(work: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--megabytes", type=int, default=600, help="size of the folder's stream (600)")
+    parser.add_argument("--megabytes", type=int, default=2000, help="size of the folder's stream (2000)")
     wanted = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
     try:

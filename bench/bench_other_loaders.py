@@ -41,10 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-import servers  # noqa: E402
+from common import answer, servers, versitygw
 
 LENGTH, BATCH, LANES, BLOCK_STEPS = 8192, 8, 8, 64
 SHARD_BYTES = 64_000_000
@@ -332,9 +329,7 @@ def run_reader(name: str, place: dict[str, str], settings: dict[str, Any]) -> di
             errors.seek(0)
             lines = errors.read().strip().splitlines() or [f"it ended with status {process.returncode}"]
             raise RuntimeError(max(lines[-30:], key=lambda line: "Error" in line)[:300])
-    answer = json.loads(output.strip().splitlines()[-1])
-    answer["peak_bytes"] = peak[0]
-    return answer
+    return {**json.loads(output.strip().splitlines()[-1]), "peak_bytes": peak[0]}
 
 
 # --- All of them --------------------------------------------------------------------------------------------------------------
@@ -352,17 +347,6 @@ def s3(endpoint: str) -> Any:  # noqa: ANN401
         aws_secret_access_key=servers.SECRET_KEY,
         config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
     )
-
-
-@contextlib.contextmanager
-def server() -> Iterator[str]:
-    """The endpoint of the versitygw that is there already, or of one of our own."""
-    if endpoint := os.environ.get("HEADRACE_TEST_VERSITYGW"):
-        yield endpoint
-        return
-    with servers.running(only=["versitygw"], require=["versitygw"]) as environment:
-        os.environ.update(environment)
-        yield environment["HEADRACE_TEST_VERSITYGW"]
 
 
 def write(name: str, place: dict[str, str], samples: int) -> None:
@@ -384,11 +368,8 @@ def write(name: str, place: dict[str, str], samples: int) -> None:
 
 def server_rate(place: dict[str, str]) -> float:
     """Bytes a second that this server gives, by `headrace bench`, for reads of whole chunks."""
-    found = sorted(ROOT.glob("build/*/src/cli/headrace"), key=lambda path: path.stat().st_mtime)
-    command = str(found[-1]) if found else shutil.which("headrace") or "headrace"
     uri = f"{place['uri']}/server?endpoint={place['endpoint']}"
-    run = subprocess.run([command, "bench", uri, "--seconds", "10", "--json"], capture_output=True, text=True, check=True)
-    phases = json.loads(run.stdout)["phases"]
+    phases = answer("src/cli/headrace", "bench", uri, "--seconds", 10, "--json")["phases"]
     return max(level["bytes_per_second"] for level in phases["object_reads"]["levels"])
 
 
@@ -414,15 +395,15 @@ def measure(options: argparse.Namespace, endpoint: str) -> dict[str, Any]:
                 if name in result["failed"]:
                     continue
                 try:
-                    answer = run_reader(name, place, settings)
+                    got = run_reader(name, place, settings)
                 except RuntimeError as error:
                     result["failed"][name] = f"could not read: {error}"
                     continue
-                if (answer["samples"], answer["total"]) != (samples, expected):
-                    result["failed"][name] = f"handed out {answer['samples']:.0f} of {samples} samples, or others"
+                if (got["samples"], got["total"]) != (samples, expected):
+                    result["failed"][name] = f"handed out {got['samples']:.0f} of {samples} samples, or others"
                     continue
-                answers.append(answer)
-                print(f"  {name} {settings}: {samples / answer['seconds']:.0f} samples/s, {answer['cpu']:.2f} s", file=sys.stderr)
+                answers.append(got)
+                print(f"  {name} {settings}: {samples / got['seconds']:.0f} samples/s, {got['cpu']:.2f} s", file=sys.stderr)
     gigabytes = result["bytes"] / 1e9
     for name, tried in runs.items():
         if name in result["failed"]:
@@ -503,7 +484,7 @@ def main() -> int:
     if options.write:
         READERS[options.write].write(Path(options.folder), options.samples, json.loads(options.place))
         return 0
-    with server() as endpoint:
+    with versitygw() as endpoint:
         result = measure(options, endpoint)
     if options.json:
         print(json.dumps(result))

@@ -124,7 +124,7 @@ class Layout:
     lanes: int = 1
     most_lanes: int = 1  # that any rank has
     # Asked for when they are first needed: each costs requests.
-    source_names: Callable[[], tuple[str, ...]] = tuple
+    source_names: Callable[[int], tuple[str, ...]] = lambda _mixture: ()
     lineage: Callable[[int, int, int], list[dict[str, Any]]] | None = None
     names: dict[str, str] = field(default_factory=dict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import logging
@@ -11,13 +12,13 @@ import re
 import secrets
 import weakref
 from collections.abc import Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace import _core
 from headrace import mesh as _mesh
+from headrace._stream import OpenStream, options_of
 from headrace.batch import Column, Layout
-from headrace.errors import Error, InvalidArgument, Unsupported
+from headrace.errors import Error, InvalidArgument, NotFound, Unsupported
 from headrace.step import Step
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _lineage(uri: str, options: dict[str, str], step: int, first: int, end: int)
     return [sample for sample in samples if first <= sample["lane"] < end]
 
 
-class Loader:
+class Loader(OpenStream):
     """Hands out this rank's lanes of one step after another, each exactly once, reading ahead in the background.
 
     Args:
@@ -108,8 +109,7 @@ class Loader:
         self._start = 0
         self._acked = 0
         self._keep: int | None = None
-        options = {str(name): str(value) for name, value in (storage_options or {}).items()}
-        self._options = options
+        options = self._options = options_of(storage_options)
         self._metrics = _serve_metrics(metrics)
         how = (options, window_bytes, float(timeout), float(warn_after), self._slow)
         if recipe is None:
@@ -152,33 +152,24 @@ class Loader:
             cp_size=self._mesh.cp[1],
             lanes=lanes,
             most_lanes=-(-lanes // size),
-            source_names=functools.cache(lambda: () if (loader := own()) is None else loader._source_names()),
+            source_names=functools.cache(lambda mixture: () if (loader := own()) is None else loader._source_names(mixture)),
             lineage=functools.partial(_lineage, self._info["uri"], self._options),
         )
         self._core.set_lanes(first, end)
         self._core.set_hold(self._role == "train" and self._mesh.is_first)
         _log.info("%s reads lanes %d to %d of %d of %s", self._mesh, first, end - 1, lanes, self._info["uri"])
 
-    def _source_names(self) -> tuple[str, ...]:
-        # A stream that was not made from a recipe has none; sources that were added later are numbers here.
+    def _source_names(self, mixture: int) -> tuple[str, ...]:
+        # Sources may be added to a living stream, by a mixture that names all of them.
+        if mixture:
+            with contextlib.suppress(NotFound):  # too old to be told apart: what was there at first still has its name
+                return _names(json.loads(self._core.read_mixture(mixture)))
+        # A stream that was not made from a recipe has none.
         made = json.loads(self._core.read_object("stream.json") or b"{}").get("recipe")
         recipe = json.loads((made and self._core.read_object(made)) or b"{}")
-        return tuple(source["name"] for source in recipe.get("first", {}).get("sources", ()))
+        return _names(recipe.get("first", {}))
 
     # --- What it reads ---------------------------------------------------------------------------------------------------
-
-    @property
-    def uri(self) -> str:
-        return self._info["uri"]
-
-    @property
-    def uuid(self) -> str:
-        return self._info["uuid"]
-
-    @property
-    def lanes(self) -> int:
-        """How many lanes the stream has."""
-        return self._info["lanes"]
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -363,12 +354,6 @@ class Loader:
     def closed(self) -> bool:
         return self._core.closed
 
-    def __enter__(self) -> Loader:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a Loader cannot be sent to another process: it would hand out every step there once more. Open one in each "
@@ -415,6 +400,10 @@ def _at_least_zero(what: str, number: int) -> int:
     if number < 0:
         raise InvalidArgument(f"{what} {number}: counted from 0")
     return int(number)
+
+
+def _names(mixture: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(source["name"] for source in mixture.get("sources", ()))
 
 
 def _stem(name: str) -> str:

@@ -80,7 +80,7 @@ class Step(Batch):
         if not self._layout.packed or "step_stats" not in self._layout.columns:
             return {}
         stats = self._get("step_stats")[2:].reshape(-1, 2)
-        names = self._layout.source_names()
+        names = self._layout.source_names(self.mixture)
         return {
             names[i] if i < len(names) else str(i): {"samples": int(samples), "tokens": int(tokens)}
             for i, (samples, tokens) in enumerate(stats)

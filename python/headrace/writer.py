@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _core
+from headrace._stream import OpenStream, options_of
 from headrace.batch import Ragged
 from headrace.errors import InvalidArgument
 
@@ -35,7 +36,7 @@ def _column(name: str, what: Any) -> tuple[str, str, str]:  # noqa: ANN401
     return name, text, kind
 
 
-class Writer:
+class Writer(OpenStream):
     """Appends steps to a stream, and makes it if it is not there.
 
     Args:
@@ -70,21 +71,13 @@ class Writer:
         if (lanes is None) != (columns is None):
             raise InvalidArgument("a stream that is to be made needs both lanes= and columns=")
         words = [_column(name, what) for name, what in (columns or {}).items()]
-        options = {str(name): str(value) for name, value in (storage_options or {}).items()}
+        options = options_of(storage_options)
         self._core = _core.Writer(
             str(uri), options, lanes or 0, strands, order, block_steps, words, probe, source, strand, compress, float(timeout)
         )
         self._info = self._core.info()
         self._source = source
         self._open = True
-
-    @property
-    def uuid(self) -> str:
-        return self._info["uuid"]
-
-    @property
-    def lanes(self) -> int:
-        return self._info["lanes"]
 
     @property
     def done(self) -> int:
@@ -142,9 +135,6 @@ class Writer:
             self._core.flush()
         finally:
             self._core.close()
-
-    def __enter__(self) -> Writer:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:

@@ -14,6 +14,7 @@
 #include "raise.h"
 #include "session.h"
 #include "step_view.h"
+#include "stream/mixture_object.h"
 
 namespace headrace::python {
 namespace {
@@ -139,6 +140,13 @@ class PyLoader {
     return nb::bytes(object->bytes.data(), object->bytes.size());
   }
 
+  nb::bytes ReadMixture(uint32_t number) {
+    use();
+    auto object = ValueOrRaise(session_->Wait<MixtureObject>(
+        timeout_, [log = log_, number](const Deadline& deadline) { return ReadMixtureObject(*log, number, deadline); }));
+    return nb::bytes(object.bytes.data(), object.bytes.size());
+  }
+
   void Report(const std::string& id, const std::string& reader, double every_seconds) {
     use();
     if (!report_)
@@ -233,6 +241,7 @@ void BindLoader(nb::module_& module) {
       .def("unpin", &PyLoader::Unpin, nb::arg("name"))
       .def("pins", &PyLoader::Pins)
       .def("read_object", &PyLoader::ReadObject, nb::arg("key"))
+      .def("read_mixture", &PyLoader::ReadMixture, nb::arg("number"))
       .def("report_position", &PyLoader::Report, nb::arg("id"), nb::arg("reader"), nb::arg("every"))
       .def("collect", &PyLoader::Collect, nb::arg("every"), nb::arg("grace"))
       .def("stats", Stats)

@@ -251,6 +251,137 @@ TEST_F(LoaderTest, AStoreThatIsDownForAMinuteIsWaitedFor) {
   });
 }
 
+TEST_F(LoaderTest, WhateverAStoreSaysThatMayPassIsWaitedFor) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(40);
+    Seal();
+    for (Code code : {Code::kThrottled, Code::kUnavailable, Code::kTimeout, Code::kExpired}) {
+      auto faulty = std::make_shared<FaultyStore>(memory_, FaultPlan{}, simulation_, Random(3));
+      auto loader = Open(faulty, {.lanes = {0, 2}});
+      faulty->Add({.fault = Fault::Refuse(code), .op = StoreOp::kGet, .probability = 0.7});
+      for (uint64_t s = 0; s < 40; ++s) {
+        auto turn = Next(*loader);
+        ASSERT_TRUE(turn.ok()) << turn.status().ToString();
+        ASSERT_EQ(turn->step->number(), s);
+      }
+      EXPECT_GT(faulty->struck(), 20u);
+    }
+    auto faulty = std::make_shared<FaultyStore>(memory_, FaultPlan{}, simulation_, Random(3));
+    auto loader = Open(faulty, {.lanes = {0, 2}});
+    faulty->Add({.fault = Fault::Refuse(Code::kDenied), .op = StoreOp::kGet});
+    EXPECT_EQ(Next(*loader).code(), Code::kDenied);  // waiting would not help
+  });
+}
+
+TEST_F(LoaderTest, ASeekDuringAWaitIsObeyedByTheOneWhoWaits) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(20);
+    Seal();
+    SlowOptions far;
+    far.get = seconds(2);
+    far.sigma = 0;
+    auto loader = Open(std::make_shared<SlowStore>(memory_, far, simulation_, Random(4)), {.lanes = {0, 2}});
+    simulation_.Spawn([&] {
+      simulation_.SleepFor(milliseconds(100));
+      loader->Seek(11);
+    });
+    EXPECT_EQ(Next(*loader)->step->number(), 11u);
+    // Two who wait share the steps, and none goes to both.
+    std::multiset<uint64_t> got;
+    int running = 2;
+    for (int i = 0; i < 2; ++i) {
+      simulation_.Spawn([&] {
+        for (auto turn = Next(*loader); turn.ok() && turn->kind == Loader::Turn::kStep; turn = Next(*loader)) {
+          got.insert(turn->step->number());
+          simulation_.SleepFor(milliseconds(10));
+        }
+        --running;
+      });
+    }
+    while (running > 0) simulation_.SleepFor(seconds(1));
+    EXPECT_EQ(got, (std::multiset<uint64_t>{12, 13, 14, 15, 16, 17, 18, 19}));
+  });
+}
+
+TEST_F(LoaderTest, ATrainerThatHasToWaitIsReadFurtherAheadFor) {
+  simulation_.Run([&] {
+    Create(Info(2, 1, 1));
+    Append(300);
+    SlowOptions far;
+    far.get = seconds(1);
+    far.sigma = 0;
+    far.connection_bytes_per_second = 1e12;
+    PrefetchOptions options;
+    options.lanes = {0, 1};
+    auto log = StreamLog::Open(Context(std::make_shared<SlowStore>(memory_, far, simulation_, Random(4)), 5), {});
+    auto prefetch =
+        Prefetch::Start(*log, std::make_shared<StreamReader>(*log), simulation_, std::make_shared<LoadCounts>(), options);
+    for (uint64_t s = 0; s < 40; ++s) ASSERT_TRUE(prefetch->Take(s, Instant::max()).ok());  // as quickly as it can
+    EXPECT_GT(prefetch->level().depth, Depth::kFirst);
+    prefetch->Stop();
+    prefetch->Join();
+  });
+}
+
+TEST_F(LoaderTest, TheWindowCountsWhatThisRanksLanesReallyTake) {
+  simulation_.Run([&] {
+    StreamInfo info = Info(4, 1, 1);
+    Create(info);
+    for (int i = 0; i < 30; ++i) {
+      StrandWriter::Turn turn = writers_[0]->next();
+      ChunkBuilder chunk(info, {});
+      std::vector<Body> cells;
+      for (uint32_t lane = 0; lane < 4; ++lane) {
+        uint64_t numbers = lane == 3 ? 100'000 : 10;  // the last lane has nearly everything
+        Array array{Dtype::kI64, {numbers}, Bytes::FromString(std::string(8 * numbers, 'x'))};
+        cells.push_back(*BuildCell({&array, 1}, info.columns));
+      }
+      ASSERT_TRUE(chunk.AddStep(std::move(cells)).ok());
+      ASSERT_TRUE(writers_[0]->Append(turn, chunk, Bytes(), {}).ok());
+    }
+    PrefetchOptions options;
+    options.lanes = {3, 4};
+    options.window_bytes = 4'000'000;
+    auto prefetch =
+        Prefetch::Start(log_, std::make_shared<StreamReader>(log_), simulation_, std::make_shared<LoadCounts>(), options);
+    simulation_.SleepFor(seconds(5));
+    EXPECT_GE(prefetch->level().bytes, 800'000 * prefetch->level().blocks);
+    prefetch->Stop();
+    prefetch->Join();
+  });
+}
+
+TEST_F(LoaderTest, APackedBatchThatIsNoneIsNotHandedOver) {
+  simulation_.Run([&] {
+    StreamInfo info = Info(2, 1, 1);
+    info.columns = {{"tokens", Dtype::kU16, Column::kArray}, {"cu_seqlens", Dtype::kI32, Column::kArray}};
+    Create(info);
+    for (int32_t end : {8, 7}) {  // the second one has a token that belongs to no document
+      StrandWriter::Turn turn = writers_[0]->next();
+      ChunkBuilder chunk(info, {});
+      std::vector<Body> cells;
+      for (uint32_t lane = 0; lane < 2; ++lane) {
+        std::vector<uint16_t> tokens(8, 5);
+        std::vector<int32_t> bounds{0, 3, lane == 1 ? end : 8};
+        std::vector<Array> arrays{{Dtype::kU16, {1, 8}, Bytes::Copy(std::as_bytes(std::span(tokens)))},
+                                  {Dtype::kI32, {3}, Bytes::Copy(std::as_bytes(std::span(bounds)))}};
+        cells.push_back(*BuildCell(arrays, info.columns));
+      }
+      ASSERT_TRUE(chunk.AddStep(std::move(cells)).ok());
+      ASSERT_TRUE(writers_[0]->Append(turn, chunk, Bytes(), {}).ok());
+    }
+    for (uint32_t first : {0u, 1u}) {
+      auto loader = Open(memory_, {.lanes = {first, 2}});
+      EXPECT_EQ(Next(*loader)->step->number(), 0u);
+      auto wrong = Next(*loader);
+      EXPECT_EQ(wrong.code(), Code::kCorrupt);
+      EXPECT_NE(wrong.status().message().find("step 1, lane 1"), std::string::npos) << wrong.status().ToString();
+    }
+  });
+}
+
 TEST_F(LoaderTest, ANewStepIsSeenSoonAndASilentStrandIsNamed) {
   simulation_.Run([&] {
     Create(Info(2, 2, 1));

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "store/create.h"
+#include "stream/mixture_object.h"
 
 namespace headrace {
 namespace {
@@ -157,21 +158,8 @@ Result<StreamRecipe> ReadStreamRecipe(StreamLog& log, const Deadline& deadline) 
 
 Result<StreamMixture> ReadMixture(StreamLog& log, const StreamRecipe& recipe, uint32_t number, const Deadline& deadline) {
   if (number == 0) return recipe.first;
-  std::string key;
-  StreamLog::StatePtr state = log.known();
-  for (const MixtureRef& ref : state->manifest.mixtures) {
-    if (ref.number == number) key = Cat("mixtures/", number, "-", Hex(&ref.nonce, sizeof(ref.nonce)));
-  }
-  if (key.empty()) {
-    HR_ASSIGN_OR_RETURN(std::vector<ListEntry> found, ListAll(log.store(), Cat("mixtures/", number, "-"), deadline));
-    if (found.size() != 1)
-      return Status(Code::kNotFound,
-                    Cat("mixture ", number, " of ", log.store().Describe(), " is too old to be told apart from refused ones"));
-    key = found.front().key;
-  }
-  HR_ASSIGN_OR_RETURN(std::optional<Object> object, log.store().Get(key, deadline));
-  if (!object) return Status(Code::kCorrupt, Cat(log.store().Describe(key), " is gone; the stream refers to it"));
-  return StreamMixture::FromJson(object->bytes.AsText(), log.store().Describe(key));
+  HR_ASSIGN_OR_RETURN(MixtureObject object, ReadMixtureObject(log, number, deadline));
+  return StreamMixture::FromJson(object.bytes.AsText(), log.store().Describe(object.key));
 }
 
 Result<uint64_t> CommitMixture(StreamLog& log, StreamMixture mixture, const Deadline& deadline) {
@@ -181,7 +169,7 @@ Result<uint64_t> CommitMixture(StreamLog& log, StreamMixture mixture, const Dead
                   Cat("the stream ", log.store().Describe(), " is sealed: no step follows that a mixture could hold for"));
   MixtureEdit edit{log.info().uuid, state->manifest.decisions + 1, log.NewNonce()};
   mixture.number = static_cast<uint32_t>(edit.decision);
-  const std::string key = Cat("mixtures/", mixture.number, "-", Hex(&edit.nonce, sizeof(edit.nonce)));
+  const std::string key = MixtureKey(mixture.number, edit.nonce);
   Random random(edit.nonce);
   HR_ASSIGN_OR_RETURN(CreateResult created, Create(log.store(), key, Body(mixture.ToJson()), deadline, log.clock(), random));
   if (created.kind != CreateResult::kCreated)

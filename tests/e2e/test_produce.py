@@ -15,6 +15,8 @@ import pytest
 from calls import Bucket, Headrace
 from lakes import documents, make_lake, write_parquet, write_recipe
 
+import headrace as hr
+
 QUICK = ("--take-over-after", "1s", "--no-probe")
 
 
@@ -193,6 +195,10 @@ def test_a_source_is_added_to_a_living_stream(headrace: Headrace, tmp_path: Path
     produce(headrace, more, tmp_path / "out")
     late = headrace("lineage", tmp_path / "out", "--step", "59", "--json").json["samples"]
     assert "new" in {s["source"] for s in late}
+    with hr.Loader(str(tmp_path / "out"), dp=(0, 1), role="eval") as loader:
+        assert set(loader.step(0).sources) == {"web", "code", "books"}
+        assert set(loader.step(59).sources) == {"web", "code", "books", "new"}
+        assert loader.step(59).sources["new"]["samples"] > 0
 
 
 @pytest.mark.parametrize(
