@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/stream_for_command.h"
 #include "cli/table.h"
+#include "stream/mixture_object.h"
 #include "stream/stream_reader.h"
 
 namespace headrace::cli {
@@ -77,12 +78,43 @@ class InspectCommand final : public Command {
     };
     HR_RETURN_IF_ERROR(log.index().ForEach(manifest, manifest.trim_block, UINT64_MAX, deadline, count));
     for (const Entry& entry : manifest.parked) HR_RETURN_IF_ERROR(count(entry));
-    if (console.json()) console.SayJson(StreamJson(log, *state, chunks, bytes));
-    for (const std::string& line : StreamLines(log, *state, chunks, bytes)) console.Say(line);
+    std::map<uint32_t, json> schedules;
+    for (const MixtureRef& mixture : manifest.mixtures) {
+      HR_ASSIGN_OR_RETURN(schedules[mixture.number], ScheduleOf(log, mixture.number, deadline));
+    }
+    if (console.json()) console.SayJson(StreamJson(log, *state, chunks, bytes, schedules));
+    for (const std::string& line : StreamLines(log, *state, chunks, bytes, schedules)) console.Say(line);
     return kDone;
   }
 
-  static json StreamJson(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes) {
+  // What a mixture's object says of weights, where a recipe wrote it; else an empty list.
+  static Result<json> ScheduleOf(StreamLog& log, uint32_t number, const Deadline& deadline) {
+    HR_ASSIGN_OR_RETURN(MixtureObject object, ReadMixtureObject(log, number, deadline));
+    const json mixture = json::parse(object.bytes.AsText(), nullptr, /*allow_exceptions=*/false);
+    const json::json_pointer where("/mix/schedule");
+    if (!mixture.is_object() || !mixture.contains(where)) return json::array();
+    const json& schedule = mixture[where];
+    for (const json& entry : schedule) {
+      if (!entry.is_object() || !entry.contains("from_step") || !entry.contains("weights") || !entry["weights"].is_object())
+        return json::array();
+    }
+    return schedule;
+  }
+
+  static std::string ScheduleText(const json& schedule) {
+    std::vector<std::string> parts;
+    for (const json& entry : schedule) {
+      std::vector<std::string> weights;
+      for (const auto& [source, weight] : entry["weights"].items())
+        weights.push_back(fmt::format("{} {}", source, weight.dump()));
+      parts.push_back(fmt::format("{}{}", schedule.size() > 1 ? fmt::format("from step {} ", entry["from_step"].dump()) : "",
+                                  fmt::join(weights, ", ")));
+    }
+    return parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; "));
+  }
+
+  static json StreamJson(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes,
+                         const std::map<uint32_t, json>& schedules) {
     const StreamInfo& info = log.info();
     const Manifest& manifest = state.manifest;
     json document = {{"stream", log.store().Describe()},
@@ -112,12 +144,16 @@ class InspectCommand final : public Command {
     for (const Pin& pin : manifest.pins)
       document["pins"].push_back({{"name", pin.name}, {"step", pin.step}, {"term_seconds", pin.term_seconds}});
     for (const MixtureRef& mixture : manifest.mixtures) {
-      document["mixtures"].push_back({{"number", mixture.number}, {"first_block", mixture.first_block}});
+      document["mixtures"].push_back({{"number", mixture.number},
+                                      {"first_block", mixture.first_block},
+                                      {"first_step", info.blocks.FirstStep(mixture.first_block)},
+                                      {"schedule", schedules.at(mixture.number)}});
     }
     return document;
   }
 
-  static std::vector<std::string> StreamLines(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes) {
+  static std::vector<std::string> StreamLines(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes,
+                                              const std::map<uint32_t, json>& schedules) {
     const StreamInfo& info = log.info();
     const Manifest& manifest = state.manifest;
     std::vector<std::string> columns;
@@ -137,7 +173,8 @@ class InspectCommand final : public Command {
                     manifest.parked.empty() ? "" : fmt::format(", {} of them waiting for their turn", manifest.parked.size())),
         fmt::format("manifest  number {}, {}", manifest.number, FormatSize(static_cast<double>(state.encoded.size())))};
     for (const MixtureRef& mixture : manifest.mixtures)
-      lines.push_back(fmt::format("mixture   {} from block {} on", mixture.number, mixture.first_block));
+      lines.push_back(fmt::format("mixture   {} from step {} on{}", mixture.number, info.blocks.FirstStep(mixture.first_block),
+                                  ScheduleText(schedules.at(mixture.number))));
     for (const Pin& pin : manifest.pins) lines.push_back(fmt::format("pin       {} holds step {}", pin.name, pin.step));
     Table table;
     for (const auto& [owner, producer] : ProducersOf(manifest)) {

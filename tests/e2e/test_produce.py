@@ -172,8 +172,12 @@ def test_a_new_mixture_holds_from_a_committed_step(headrace: Headrace, tmp_path:
     for step in (first, 59):
         samples = headrace("lineage", tmp_path / "out", "--step", str(step), "--json").json["samples"]
         assert {s["mixture"] for s in samples} == {1}
-    late = headrace("lineage", tmp_path / "out", "--step", "59", "--json").json["samples"]
-    assert {s["source"] for s in late} == {"code"}
+        # From the very step on that was announced.
+        assert {s["source"] for s in samples if s["start"] == 0} == {"code"}
+    (mixture,) = headrace("inspect", tmp_path / "out", "--json").json["mixtures"]
+    assert (mixture["number"], mixture["first_step"]) == (1, first)
+    assert mixture["schedule"] == [{"from_step": 0, "weights": {"web": 0, "code": 1, "books": 0}}]
+    assert f"mixture   1 from step {first} on: books 0.0, code 1.0, web 0.0" in headrace("inspect", tmp_path / "out").out
 
 
 def test_a_source_is_added_to_a_living_stream(headrace: Headrace, tmp_path: Path) -> None:
