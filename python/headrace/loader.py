@@ -165,9 +165,12 @@ class Loader(OpenStream):
             with contextlib.suppress(NotFound):  # too old to be told apart: what was there at first still has its name
                 return _names(json.loads(self._core.read_mixture(mixture)))
         # A stream that was not made from a recipe has none.
+        return _names(self._recipe_words().get("first", {}))
+
+    def _recipe_words(self) -> dict[str, Any]:
+        """What the stream remembers of its recipe; nothing if it has none."""
         made = json.loads(self._core.read_object("stream.json") or b"{}").get("recipe")
-        recipe = json.loads((made and self._core.read_object(made)) or b"{}")
-        return _names(recipe.get("first", {}))
+        return json.loads((made and self._core.read_object(made)) or b"{}")
 
     # --- What it reads ---------------------------------------------------------------------------------------------------
 

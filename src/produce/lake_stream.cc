@@ -205,10 +205,13 @@ Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& opt
   if (recipe.until.kind == Until::kSteps) {
     info.blocks = BlockSizes::Exactly(recipe.until.amount, recipe.strands, most, &draft.recipe.blocks);
   } else if (recipe.until.kind == Until::kTokens) {
-    if (!recipe.pack)
-      return Status(Code::kUnsupported,
-                    Cat(recipe.name, ": until.tokens counts the tokens of packed steps; without `pack` say how many steps"));
-    info.blocks = BlockSizes::Exactly(StepsForTokens(recipe, recipe.until.amount), recipe.strands, most, &draft.recipe.blocks);
+    if (recipe.pack) {
+      info.blocks = BlockSizes::Exactly(StepsForTokens(recipe, recipe.until.amount), recipe.strands, most, &draft.recipe.blocks);
+    } else if (!layout.tokens) {
+      return Status(Code::kInvalidArgument, Cat(recipe.name,
+                                                ": until: {tokens: …} counts tokens, and samples have no column tokens; "
+                                                "say how many steps"));
+    }
   }
   info.recipe_hash = draft.recipe.Hash();
   return draft;

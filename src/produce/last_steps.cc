@@ -13,6 +13,7 @@ Status PlanLastSteps(const LastSteps& last, uint16_t strands, const std::functio
   std::map<uint32_t, std::vector<Sequence>> left;
   for (uint16_t number = 0; number < strands && made < last.most; ++number) {
     HR_ASSIGN_OR_RETURN(const EndingStrand strand, open(number));
+    if (strand.full) continue;
     uint64_t step = strand.next_step;
     for (; made < last.most; ++step, ++made) {
       HR_ASSIGN_OR_RETURN(std::optional<StepPlan> plan, strand.planner->Next(step, last.mix));
@@ -29,7 +30,7 @@ Status PlanLastSteps(const LastSteps& last, uint16_t strands, const std::functio
     for (Sequence& sequence : rest) {
       for (const Placed& piece : sequence.pieces) held.push_back(piece.sample.ref);
       sequence.tag = number;
-      left[sequence.length].push_back(std::move(sequence));
+      left[last.recipe.pack ? sequence.length : 0].push_back(std::move(sequence));  // without packing all may share a step
     }
     strand.feed->Retain(held);
     strand.feed->CloseWindows();

@@ -14,6 +14,7 @@ struct EndingStrand {
   StrandFeed* feed = nullptr;
   Planner* planner = nullptr;
   uint64_t next_step = 0;  // by the plan's own numbers
+  bool full = false;  // it has made all that it shall, whatever is left
 };
 
 struct LastSteps {

@@ -9,6 +9,7 @@
 #include "base/metrics.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "produce/retention.h"
 
 namespace headrace {
 namespace {
@@ -95,7 +96,7 @@ uint64_t Producer::MostSteps() const {
   const Lead& lead = lake_.recipe().lead;
   if (lead.kind == Lead::kUnlimited) return most;
   const StreamLog::StatePtr state = lake_.log()->known();
-  uint64_t from = state->manifest.LowestPin().value_or(state->manifest.trim_step);
+  uint64_t from = Retention::LowestPin(state->manifest).value_or(state->manifest.trim_step);
   if (report_.readers) from = report_.reader_step;
   uint64_t ahead = lead.amount;
   if (lead.kind == Lead::kAuto) {
@@ -282,7 +283,7 @@ Status Producer::TakeStrand(uint16_t strand, const Deadline& deadline) {
 Instant Producer::NextFinish(Instant now) {
   if (!all_ended_) {
     all_ended_ = now;
-    next_finish_ = Later(now, rank_ * (options_.take_over_after + std::chrono::seconds(1)));
+    next_finish_ = Later(now, static_cast<int64_t>(rank_.load()) * (options_.take_over_after + std::chrono::seconds(1)));
   }
   return next_finish_;
 }
@@ -355,6 +356,22 @@ Status Producer::Govern(const Deadline& deadline) {
   return {};
 }
 
+void Producer::Retain(std::stop_token stop) {
+  if (lake_.recipe().retain == "all") return;
+  Retention retention(lake_.recipe(), lake_.log());
+  while (clock_.SleepFor(options_.collect_every, stop), !stop.stop_requested()) {
+    if (rank_ != 0) continue;  // one of them is enough
+    std::optional<uint64_t> reader;
+    {
+      std::lock_guard lock(mutex_);
+      if (report_.readers) reader = report_.reader_step;
+    }
+    Result<Collected> collected = retention.Act(reader, options_.grace, Deadline::OnlyStop(stop));
+    if (!collected.ok() && !stop.stop_requested())
+      HR_LOG(kWarning, "old steps could not be given back; it is tried again", {"why", collected.status().message()});
+  }
+}
+
 ProducerReport Producer::Report() {
   std::lock_guard lock(mutex_);
   const StreamLog::StatePtr state = lake_.log()->known();
@@ -386,6 +403,8 @@ Result<ProducerReport> Producer::Run(std::stop_token stop, const std::function<v
     stopping_ = true;
     changed_.notify_all();
   };
+
+  std::jthread retain([this](std::stop_token ended) { Retain(std::move(ended)); });
 
   Status failure;
   Instant next_look{}, next_refresh{};
@@ -425,6 +444,7 @@ Result<ProducerReport> Producer::Run(std::stop_token stop, const std::function<v
     changed_.wait_for(lock, stop, kTick, [] { return false; });
   }
   end();
+  retain.request_stop();
   std::jthread drain([&](const std::stop_token& done) {
     clock_.SleepFor(options_.drain, done);
     if (!done.stop_requested()) hard.request_stop();

@@ -7,6 +7,7 @@
 // One thread per block in the making; the block that is furthest behind is made first, so that the frontier moves.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -35,6 +36,8 @@ struct ProducerOptions {
   Duration take_over_after = std::chrono::seconds(10);
   Duration drain = std::chrono::seconds(20);
   bool seal = true;
+  Duration collect_every = std::chrono::minutes(2);  // what `retain` lets go of is deleted so often
+  Duration grace = std::chrono::seconds(60);  // before it is deleted
 };
 
 struct ProducerReport {
@@ -78,6 +81,7 @@ class Producer {
   uint64_t MostSteps() const;
   Instant NextFinish(Instant now);
   Status TryFinish(const Deadline& deadline);
+  void Retain(std::stop_token stop);
   ProducerReport Report();
 
   LakeStream& lake_;
@@ -87,7 +91,7 @@ class Producer {
   StatusBoard board_;
   StrandWatch watch_;
   Random random_;
-  size_t rank_ = 0;  // among the producers that are alive
+  std::atomic<size_t> rank_ = 0;  // among the producers that are alive
   std::optional<Instant> all_ended_;
   Instant next_finish_{};
   std::mutex mutex_;

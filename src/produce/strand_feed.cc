@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/crc32c.h"
+#include "base/metrics.h"
 #include "base/text.h"
 
 namespace headrace {
@@ -125,12 +126,20 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
       if (!cursor.anything) cursor.ended = true;  // nothing of it can be used: another round would not end
       cursor.at = {cursor.at.epoch + 1, 0, 0, 0};
       cursor.anything = false;
+      cursor.skipped = 0;
       continue;
     }
     if (cursor.window == nullptr) {
       HR_ASSIGN_OR_RETURN(cursor.window, Open(source, cursor.at));
     }
     const Window& window = *cursor.window->window;
+    const uint64_t allowed = sources_.spec(source).bad_samples.value_or(recipe_.bad_samples).limit;
+    if (const uint64_t skipped = cursor.skipped + window.skipped; skipped > allowed) {
+      return Status(Code::kInvalidArgument,
+                    Cat("source ", sources_.spec(source).name, ": strand ", strand_, " has come upon ", skipped,
+                        " bad rows in epoch ", cursor.at.epoch, ", and the recipe allows ", allowed,
+                        ". Mend the files, or raise the limit: bad_samples: {skip: ", 2 * skipped, "}"));
+    }
     if (cursor.at.index < window.order.size()) {
       const SampleRef ref{source, cursor.at};
       SampleInfo info = Hold(ref, *cursor.window);
@@ -147,6 +156,13 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
     through_.push_back({source, {cursor.at.epoch, cursor.at.group, cursor.at.piece, 0}});
     cursor.at = window.last_of_group ? Position{cursor.at.epoch, cursor.at.group + 1, 0, 0}
                                      : Position{cursor.at.epoch, cursor.at.group, cursor.at.piece + 1, 0};
+    cursor.skipped += window.skipped;
+    if (window.skipped > 0) {
+      Metrics::Default()
+          .GetCounter("headrace_source_skipped_total", "Bad samples of a source that were left out.",
+                      {{"source", sources_.spec(source).name}})
+          .Add(static_cast<double>(window.skipped));
+    }
     cursor.window.reset();
   }
   return std::optional<SampleInfo>();
@@ -223,7 +239,7 @@ void StrandFeed::CloseWindows() {
 
 Json StrandFeed::State() const {
   Json positions = Json::array();
-  for (const Cursor& cursor : cursors_) positions.push_back({ToJson(cursor.at), cursor.ended, cursor.anything});
+  for (const Cursor& cursor : cursors_) positions.push_back({ToJson(cursor.at), cursor.ended, cursor.anything, cursor.skipped});
   Json carried = Json::array();
   for (const auto& [ref, held] : held_) carried.push_back({ref.source, ToJson(ref.position), Checksum(held)});
   return {{"sources", positions}, {"carried", carried}};
@@ -241,6 +257,7 @@ Status StrandFeed::Restore(const Json& state) {
       cursor.at = PositionFrom(entry.at(0));
       cursor.ended = entry.at(1).get<bool>();
       cursor.anything = entry.at(2).get<bool>();
+      if (entry.size() > 3) cursor.skipped = entry.at(3).get<uint64_t>();
       cursors_.push_back(std::move(cursor));
     }
     for (const Json& entry : state.at("carried"))

@@ -66,6 +66,7 @@ class StrandFeed final : public SampleFeed {
     Position at;
     bool ended = false;
     bool anything = false;  // in this epoch
+    uint64_t skipped = 0;  // bad rows of this epoch, in the windows before this one: who takes over counts on from there
     std::shared_ptr<const OpenWindow> window;
   };
   double Epochs(size_t source) const;  // how many it has; infinite if it is repeated for ever

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/text.h"
 #include "produce/last_steps.h"
@@ -17,7 +18,16 @@ using Json = nlohmann::json;
 struct Place {
   std::unique_ptr<StrandFeed> feed;
   std::unique_ptr<Planner> planner;
+  uint64_t drawn = 0;
 };
+
+// How many tokens a strand makes, where `until` counts them and steps have no fixed size; no limit otherwise.
+uint64_t TokensOf(const LakeStream& lake, uint16_t strand) {
+  const Recipe& recipe = lake.recipe();
+  if (recipe.until.kind != Until::kTokens || recipe.pack) return UINT64_MAX;
+  const uint64_t strands = recipe.strands;
+  return recipe.until.amount / strands + (strand < recipe.until.amount % strands ? 1 : 0);
+}
 
 Result<Place> Resume(LakeStream& lake, uint16_t strand, const std::optional<Bytes>& state, const StreamMixture& mixture,
                      const Deadline& deadline) {
@@ -30,6 +40,7 @@ Result<Place> Resume(LakeStream& lake, uint16_t strand, const std::optional<Byte
     return Status(Code::kCorrupt, Cat("the state of strand ", strand, " in the footer of its last chunk is damaged"));
   HR_RETURN_IF_ERROR(at.feed->Restore(json["feed"]));
   HR_RETURN_IF_ERROR(at.planner->Restore(json["plan"].get<std::string>()));
+  at.drawn = json.value("tokens", uint64_t{0});
   return at;
 }
 
@@ -49,6 +60,7 @@ Status StrandLine::Restore(const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(Place at, Resume(lake_, strand(), writer_->state(), *mixture, deadline));
   feed_ = std::move(at.feed);
   planner_ = std::move(at.planner);
+  drawn_ = at.drawn;
   return {};
 }
 
@@ -86,7 +98,7 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
   Made made;
   const StrandWriter::Turn turn = writer_->next();
   const StreamInfo& info = lake_.log()->info();
-  if (lake_.kept().blocks != 0 && turn.block >= lake_.kept().blocks) {
+  if ((lake_.kept().blocks != 0 && turn.block >= lake_.kept().blocks) || drawn_ >= TokensOf(lake_, strand())) {
     HR_RETURN_IF_ERROR(writer_->End(deadline));
     made.ended = true;
     return made;
@@ -118,9 +130,11 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
   }
   made.bytes = chunk.bytes();
   HR_RETURN_IF_ERROR(PutLineage(lineage, *mixture, deadline));
-  const std::string state = Json{{"feed", feed_->State()}, {"plan", planner_->State()}}.dump();
+  const uint64_t drawn = std::accumulate(made.tokens.begin(), made.tokens.end(), drawn_);
+  const std::string state = Json{{"feed", feed_->State()}, {"plan", planner_->State()}, {"tokens", drawn}}.dump();
   HR_RETURN_IF_ERROR(writer_->Append(turn, chunk, Bytes::FromString(state), deadline));
   feed_->Committed();
+  drawn_ = drawn;
   return made;
 }
 
@@ -150,9 +164,10 @@ Result<StrandLine::Made> StrandLine::Finish(const Deadline& deadline) {
     HR_RETURN_IF_ERROR(deadline.Check(lake_.log()->clock(), "packing what the strands have left"));
     HR_ASSIGN_OR_RETURN(std::optional<Bytes> footer, StrandWriter::StateOf(*lake_.log(), strand, deadline));
     HR_ASSIGN_OR_RETURN(Place at, Resume(lake_, strand, footer, *mixture, deadline));
+    const bool had_its_tokens = at.drawn >= TokensOf(lake_, strand);
     strands.push_back(std::move(at));
     return EndingStrand{strands.back().feed.get(), strands.back().planner.get(),
-                        info.blocks.FirstStep(state->manifest.strands[strand].next_block)};
+                        info.blocks.FirstStep(state->manifest.strands[strand].next_block), had_its_tokens};
   };
   const auto take = [&](const StepPlan& plan) -> Status {
     HR_ASSIGN_OR_RETURN(std::vector<Body> cells, constructor.Build(plan, find, made.steps, lineage));

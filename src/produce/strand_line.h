@@ -54,6 +54,7 @@ class StrandLine {
   std::unique_ptr<StrandWriter> writer_;
   std::unique_ptr<StrandFeed> feed_;
   std::unique_ptr<Planner> planner_;
+  uint64_t drawn_ = 0;  // tokens of all its blocks
 };
 
 }  // namespace headrace

@@ -21,7 +21,7 @@ enum class AtEnd : uint8_t { kDrop, kRepeat, kStop };
 
 struct BadSamples {
   bool skip = false;  // else the first one ends the producer
-  uint64_t limit = UINT64_MAX;  // of skipped ones, per source and strand
+  uint64_t limit = UINT64_MAX;  // of skipped ones, per source, strand and epoch
   friend bool operator==(const BadSamples&, const BadSamples&) = default;
 };
 

@@ -152,7 +152,8 @@ class Loader(_loader.Loader, IterableDataset):
         dp, mesh: as `headrace.Loader` has them; also a process group, whose ranks are data-parallel then. Neither: RANK and
             WORLD_SIZE, or torch.distributed's default group.
         broadcast_at: axes (cp, tp, pp) along which only the first rank reads; the others receive from it through
-            torch.distributed, so all of them ask for the same steps together.
+            torch.distributed, so all of them ask for the same steps together. None: what the stream's recipe says,
+            where the process groups for it are known; (): none.
         groups: the process groups of these axes, if `mesh` is not a DeviceMesh, which has them.
         how: everything else that `headrace.Loader` takes.
     """
@@ -165,17 +166,30 @@ class Loader(_loader.Loader, IterableDataset):
         views: bool = False,
         dp: Any = None,  # noqa: ANN401
         mesh: Any = None,  # noqa: ANN401
-        broadcast_at: str | Sequence[str] = (),
+        broadcast_at: str | Sequence[str] | None = None,
         groups: Mapping[str, Any] | None = None,
         **how: Any,  # noqa: ANN401
     ) -> None:
         if views and device is not None and torch.device(device).type != "cpu":
             raise InvalidArgument("views=True is for tensors on the host: what goes to a device is copied there")
-        axes = (broadcast_at,) if isinstance(broadcast_at, str) else tuple(broadcast_at)
+        axes = (broadcast_at,) if isinstance(broadcast_at, str) else tuple(broadcast_at or ())
         found = coordinates(dp, mesh)
         self._broadcast = Broadcast.along(axes, found, mesh, groups or {}) if axes else None
         super().__init__(uri, mesh=found, **how)
+        if broadcast_at is None:
+            self._broadcast = self._broadcast_of_recipe(mesh, groups or {})
         self._tensors = tensors_on(self._columns, device, views)
+
+    def _broadcast_of_recipe(self, device_mesh: Any, groups: Mapping[str, Any]) -> Broadcast | None:  # noqa: ANN401
+        """What the recipe says, where this job has the process groups for it: it is a hint, and reading is always right."""
+        axes = [axis for axis in self._recipe_words().get("broadcast_at", ()) if getattr(self._mesh, axis)[1] > 1]
+        if not axes:
+            return None
+        try:
+            return Broadcast.along(axes, self._mesh, device_mesh, groups)
+        except InvalidArgument as error:
+            _log.info("the recipe's broadcast_at is left alone, every rank reads for itself: %s", error)
+            return None
 
     def _next(self, which: int) -> Any:  # noqa: ANN401
         if self._broadcast is None:

@@ -43,6 +43,8 @@ class ProduceCommand final : public Command {
     AddDuration(app, "--drain", options_.drain, "how long a block that was begun may go on after SIGINT or SIGTERM (20s)");
     AddDuration(app, "--take-over-after", options_.take_over_after,
                 "take strands of a producer that gave no sign for so long (10s)");
+    AddDuration(app, "--collect-every", options_.collect_every, "delete what the recipe's `retain` lets go of so often (2m)");
+    AddDuration(app, "--grace", options_.grace, "how long to wait before deleting, for readers that are behind (60s)");
     app.add_option("--split", split_, "train, or holdout: what the recipe's `holdout` keeps back")
         ->check(CLI::IsMember({"train", "holdout"}))
         ->type_name("SPLIT");
@@ -193,6 +195,10 @@ class ProduceCommand final : public Command {
                                         fmt::format("{}ms", options_.drain.count() / 1'000'000),
                                         "--take-over-after",
                                         fmt::format("{}ms", options_.take_over_after.count() / 1'000'000),
+                                        "--collect-every",
+                                        fmt::format("{}ms", options_.collect_every.count() / 1'000'000),
+                                        "--grace",
+                                        fmt::format("{}ms", options_.grace.count() / 1'000'000),
                                         "--owner",
                                         fmt::format("{}-{}", owner_.empty() ? fmt::format("p{}", getpid()) : owner_, i)};
       if (!folder_.empty()) words.insert(words.end(), {"--folder", folder_});
