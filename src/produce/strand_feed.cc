@@ -130,16 +130,18 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
       continue;
     }
     if (cursor.window == nullptr) {
-      HR_ASSIGN_OR_RETURN(cursor.window, Open(source, cursor.at));
+      HR_ASSIGN_OR_RETURN(std::shared_ptr<const OpenWindow> opened, Open(source, cursor.at));
+      const uint64_t skipped = cursor.skipped + opened->window->skipped;
+      const uint64_t allowed = sources_.spec(source).bad_samples.value_or(recipe_.bad_samples).limit;
+      if (skipped > allowed) {
+        return Status(Code::kInvalidArgument,
+                      Cat("source ", sources_.spec(source).name, ": strand ", strand_, " has come upon ", skipped,
+                          " bad rows in epoch ", cursor.at.epoch, ", and the recipe allows ", allowed,
+                          ". Mend the files, or raise the limit: bad_samples: {skip: ", 2 * skipped, "}"));
+      }
+      cursor.window = std::move(opened);
     }
     const Window& window = *cursor.window->window;
-    const uint64_t allowed = sources_.spec(source).bad_samples.value_or(recipe_.bad_samples).limit;
-    if (const uint64_t skipped = cursor.skipped + window.skipped; skipped > allowed) {
-      return Status(Code::kInvalidArgument,
-                    Cat("source ", sources_.spec(source).name, ": strand ", strand_, " has come upon ", skipped,
-                        " bad rows in epoch ", cursor.at.epoch, ", and the recipe allows ", allowed,
-                        ". Mend the files, or raise the limit: bad_samples: {skip: ", 2 * skipped, "}"));
-    }
     if (cursor.at.index < window.order.size()) {
       const SampleRef ref{source, cursor.at};
       SampleInfo info = Hold(ref, *cursor.window);
@@ -183,11 +185,11 @@ Result<SampleInfo> StrandFeed::Again(const SampleRef& ref) {
   const std::string cause =
       ". A transform is not deterministic, or drops other rows than before: the same input and rng must give the same output. "
       "Producers stop here, because what is in the stream already could not be made again";
-  if (ref.position.index >= window.window->order.size()) return Status(Code::kConflict, blame + "not there any more" + cause);
+  if (ref.position.index >= window.window->order.size()) return Status(Code::kInvalidArgument, blame + "not there any more" + cause);
   SampleInfo info = Hold(ref, window);
   if (auto expected = expected_.find(ref); expected != expected_.end() && expected->second != Checksum(held_.at(ref))) {
     const HeldSample& held = held_.at(ref);
-    return Status(Code::kConflict,
+    return Status(Code::kInvalidArgument,
                   Cat(blame, "another one now (row ", held.part->row->Number(held.row), " of ",
                       sources_.loader(ref.source).inventory().files[static_cast<size_t>(held.part->file->Number(held.row))].uri,
                       ")", cause));
