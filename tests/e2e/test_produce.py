@@ -100,22 +100,22 @@ def test_what_lineage_says_is_what_stands_there(headrace: Headrace, tmp_path: Pa
 
 @pytest.mark.slow
 def test_the_same_stream_whoever_makes_it(headrace: Headrace, tmp_path: Path) -> None:
-    make_lake(tmp_path, (900, 700, 400))
+    make_lake(tmp_path, (500, 400, 200))
     recipe = write_recipe(tmp_path, "keep: [id]")
     undisturbed = tmp_path / "undisturbed"
     produce(headrace, recipe, undisturbed)
     wanted = digest(headrace, undisturbed)
     chance = random.Random(5)
-    for run in range(12):
+    # Each number of producers with each number of threads, five times.
+    for run, (count, threads) in enumerate([(count, threads) for count in (1, 2, 5) for threads in ("1", "4")] * 5):
         stream = tmp_path / f"run-{run}"
         words = [str(recipe), "--stream", str(stream), *QUICK]
         running: list[subprocess.Popen] = []
-        threads = chance.choice(["1", "4"])
-        for _ in range(chance.choice([1, 2, 5])):
+        for _ in range(count):
             running.append(headrace.start("produce", *words, "--threads", threads))
         # Some are killed, and others come.
         for _ in range(chance.randrange(4)):
-            time.sleep(chance.uniform(0.0, 0.4))
+            time.sleep(chance.uniform(0.0, 0.3))
             victim = chance.choice(running)
             victim.send_signal(chance.choice([signal.SIGKILL, signal.SIGTERM]))
             running.append(headrace.start("produce", *words, "--threads", threads))
