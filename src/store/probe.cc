@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/executor.h"
 #include "base/text.h"
 #include "store/prefixed_store.h"
 #include "store/probe_checks.h"
@@ -135,6 +136,38 @@ Status Try(const Property& property, ProbeRun& run, ProbeCheck& check) {
   return {};
 }
 
+// All checks at once: each works with keys of its own. The first obstacle, in their order.
+Status TryAll(ObjectStore& store, const ProbeRun& run, std::vector<ProbeCheck>& checks) {
+  std::mutex mutex;
+  ProbeOptions options = run.options;
+  if (run.options.on_progress) {
+    options.on_progress = [&](std::string_view title, int done, int of) {
+      std::lock_guard lock(mutex);
+      run.options.on_progress(title, done, of);
+    };
+  }
+  std::vector<Status> obstacles(kProperties.size());
+  TaskGroup group(run.executor);
+  for (size_t i = 0; i < kProperties.size(); ++i) {
+    group.Spawn([&, i] {
+      ProbeRun own{.store = run.store,
+                   .once = run.once,
+                   .options = options,
+                   .deadline = run.deadline,
+                   .executor = run.executor,
+                   .random = run.random.Fork(kProperties[i].name),
+                   .title = kProperties[i].title};
+      obstacles[i] = Try(kProperties[i], own, checks[i]);
+    });
+  }
+  group.Wait();
+  for (size_t i = 0; i < kProperties.size(); ++i) {
+    if (run.options.on_check) run.options.on_check(checks[i]);
+  }
+  const auto first = std::ranges::find_if(obstacles, [](const Status& obstacle) { return !obstacle.ok(); });
+  return first == obstacles.end() ? Status() : Explain(store, *first);
+}
+
 }  // namespace
 
 bool ProbeReport::safe() const {
@@ -176,17 +209,25 @@ ProbeReport Probe(ObjectStore& store, const ProbeOptions& options, const Deadlin
                .deadline = deadline,
                .executor = executor,
                .random = random.Fork("checks")};
-  for (size_t i = 0; i < kProperties.size() && report.untested.ok(); ++i) {
-    run.title = kProperties[i].title;
-    if (Status obstacle = Try(kProperties[i], run, report.checks[i]); !obstacle.ok()) report.untested = Explain(store, obstacle);
-    if (options.on_check) options.on_check(report.checks[i]);
+  if (options.side_by_side) {
+    report.untested = TryAll(store, run, report.checks);
+  } else {
+    for (size_t i = 0; i < kProperties.size() && report.untested.ok(); ++i) {
+      run.title = kProperties[i].title;
+      if (Status obstacle = Try(kProperties[i], run, report.checks[i]); !obstacle.ok())
+        report.untested = Explain(store, obstacle);
+      if (options.on_check) options.on_check(report.checks[i]);
+    }
   }
   report.left_behind = CleanUp(patient, recorded->keys(), Deadline::After(executor.clock(), kTimeToCleanUp));
   return report;
 }
 
 Status RequireSafe(ObjectStore& store, const ProbeOptions& options, const Deadline& deadline, Executor& executor, Random random) {
-  ProbeReport report = Probe(store, options, deadline, executor, std::move(random));
+  // Somebody waits for a stream.
+  ProbeOptions quick = options;
+  quick.side_by_side = true;
+  ProbeReport report = Probe(store, quick, deadline, executor, std::move(random));
   if (const ProbeCheck* broken = report.broken()) {
     return Status(Code::kUnsupported, Cat("cannot commit to ", report.store, ": ", broken->seen, ". ", broken->need,
                                           " `headrace probe ", report.store, "` shows what this store does."));

@@ -36,7 +36,9 @@ struct ProbeOptions {
   uint64_t large_bytes = 8 << 20;
   int listed = 60;  // objects in the list that must be complete, in pages of `page`
   int page = 25;
-  // Called from the caller's own thread: when a check is done, and while it goes on.
+  // All checks at once, which takes as long as the longest of them; else one after the other.
+  bool side_by_side = false;
+  // When a check is done, from the caller's own thread; and while it goes on, one call at a time.
   std::function<void(const ProbeCheck& check)> on_check = {};
   std::function<void(std::string_view title, int done, int of)> on_progress = {};
 };

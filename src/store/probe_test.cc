@@ -59,24 +59,33 @@ class ProbeTest : public testing::Test {
     EXPECT_THAT(WhatIsThere(), testing::ElementsAre("somebody/elses"));
   }
   // The property `name` does not hold, and the reason contains these words.
-  void ExpectRefused(FaultPlan plan, std::string_view name, const std::string& words) {
-    auto store = Faulty(std::move(plan));
-    ProbeReport report = Probed(*store);
-    EXPECT_FALSE(report.safe());
-    ASSERT_NE(report.broken(), nullptr) << Summary(report);
-    EXPECT_EQ(report.broken()->name, name) << Summary(report);
-    EXPECT_THAT(report.broken()->seen, HasSubstr(words));
-    EXPECT_TRUE(report.untested.ok()) << report.untested.ToString();
+  void ExpectRefused(const FaultPlan& plan, std::string_view name, const std::string& words) {
+    for (bool side_by_side : modes_) {
+      options_.side_by_side = side_by_side;
+      ++seed_;  // and so another prefix than the one before, which may have left something behind
+      auto store = Faulty(plan);
+      ProbeReport report = Probed(*store);
+      EXPECT_FALSE(report.safe());
+      ASSERT_NE(report.broken(), nullptr) << Summary(report);
+      EXPECT_EQ(report.broken()->name, name) << Summary(report);
+      EXPECT_THAT(report.broken()->seen, HasSubstr(words));
+      EXPECT_TRUE(report.untested.ok()) << report.untested.ToString();
+    }
   }
-  void ExpectSafe(FaultPlan plan) {
-    auto store = Faulty(std::move(plan));
-    ProbeReport report = Probed(*store);
-    EXPECT_TRUE(report.safe()) << "seed " << seed_ << "\n" << Summary(report);
-    store->Heal();
-    simulation_.Run([&] { store->Drain(); });
+  void ExpectSafe(const FaultPlan& plan) {
+    for (bool side_by_side : modes_) {
+      options_.side_by_side = side_by_side;
+      ++seed_;  // and so another prefix than the one before, which may have left something behind
+      auto store = Faulty(plan);
+      ProbeReport report = Probed(*store);
+      EXPECT_TRUE(report.safe()) << "seed " << seed_ << "\n" << Summary(report);
+      store->Heal();
+      simulation_.Run([&] { store->Drain(); });
+    }
   }
 
   uint64_t seed_ = 1;
+  std::vector<bool> modes_ = {true, false};  // of `side_by_side`
   Simulation simulation_{1};
   ProbeOptions options_{.large_bytes = 70'000};
   std::shared_ptr<MemoryStore> memory_ = std::make_shared<MemoryStore>("m", simulation_);
@@ -94,6 +103,21 @@ TEST_F(ProbeTest, ATrueStorePassesEveryCheckAndIsLeftAsItWas) {
     EXPECT_FALSE(check.seen.empty()) << check.name;
   }
   ExpectCleanedUp(report);
+}
+
+TEST_F(ProbeTest, AllChecksAtOnceTakeAsLongAsTheLongest) {
+  const auto run = [&](bool side_by_side) {
+    options_.side_by_side = side_by_side;
+    const Instant began = simulation_.Now();
+    ProbeReport report = Probed(*slow_);
+    EXPECT_TRUE(report.safe()) << Summary(report);
+    ExpectCleanedUp(report);
+    Duration longest{};
+    for (const ProbeCheck& check : report.checks) longest = std::max(longest, check.took);
+    return std::pair(simulation_.Now() - began, longest);
+  };
+  EXPECT_GT(run(false).first, 3 * run(false).second);
+  EXPECT_LT(run(true).first, 3 * run(true).second / 2);
 }
 
 TEST_F(ProbeTest, TellsWhatItIsDoing) {
@@ -141,6 +165,7 @@ TEST_F(ProbeTest, RefusesAStoreThatIgnoresRanges) {
 }
 
 TEST_F(ProbeTest, RefusesStaleReads) {
+  modes_ = {false};  // which check meets which of the faults depends on their order
   Fault stale = Fault::StaleRead(seconds(2));
   ExpectRefused(FaultPlan().Always(StoreOp::kGet, stale), "read_after_write", "right after it was written: it was not found");
   // The first check makes 50 gets. The second version of an object is read as the first one, in two of the trials.
@@ -150,6 +175,7 @@ TEST_F(ProbeTest, RefusesStaleReads) {
 }
 
 TEST_F(ProbeTest, OneOddAnswerIsASuspicionAndNoFinding) {
+  modes_ = {false};  // which check meets which of the faults depends on their order
   ExpectSafe(FaultPlan().Nth(StoreOp::kGet, 52, Fault::StaleRead(seconds(2))));
 }
 
