@@ -73,6 +73,10 @@ _FROM = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     if name in _FROM:
         import importlib

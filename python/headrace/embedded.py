@@ -46,7 +46,8 @@ _PRODUCERS_PORT_SHIFT = 32
 _DRAIN = "2s"
 _STOP_SECONDS = 3.0
 # What starting again does not change.
-_HOPELESS = (errors.InvalidArgument, errors.Unsupported, errors.Corrupt)
+_HOPELESS = (errors.InvalidArgument, errors.Unsupported, errors.Corrupt, errors.NotFound)
+_WRONG_WORDS = 2
 
 
 class _Child:
@@ -76,7 +77,7 @@ class Producers:
     """Runs `count` producers of a recipe until `stop`, or until they have filled the stream."""
 
     def __init__(self, recipe: Any, stream: str, count: int = 1) -> None:  # noqa: ANN401
-        from headrace.producing import command, failure, recipe_words
+        from headrace.producing import CALLED_BY, command, failure, recipe_words
 
         if count < 1:
             raise errors.InvalidArgument(f"producers={count}: at least one, or none at all (give the stream's URI, no recipe)")
@@ -84,6 +85,7 @@ class Producers:
         words = self._stack.enter_context(recipe_words(recipe))
         self._command = [command(), "produce", *words, "--stream", stream, "--drain", _DRAIN, "--json"]
         self._failure_of = failure
+        self._environment = CALLED_BY
         self._children = [_Child() for _ in range(count)]
         self._failed: errors.Error | None = None
         self._stopping = threading.Event()
@@ -144,7 +146,7 @@ class Producers:
         child.out = tempfile.TemporaryFile()  # noqa: SIM115
         child.said.clear()
         command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command]
-        environment = {**os.environ, "HEADRACE_PROGRESS": "0", **_metrics_environment()}
+        environment = {**os.environ, **self._environment, "HEADRACE_PROGRESS": "0", **_metrics_environment()}
         # A session of its own: Ctrl-C is for the trainer, which ends its producers in order.
         child.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=child.out, stderr=subprocess.PIPE, env=environment, start_new_session=True
@@ -175,7 +177,7 @@ class Producers:
                 f"a producer was killed by {signal.Signals(-status).name}. It last said: {' / '.join(child.said)}"
             )
         child.failures = 1 if now - child.started > _HEALTHY_SECONDS else child.failures + 1
-        if isinstance(failed, _HOPELESS) or child.failures >= _TRIES:
+        if isinstance(failed, _HOPELESS) or status == _WRONG_WORDS or child.failures >= _TRIES:
             child.over = True
             child.failed = type(failed)(
                 f"no producer fills the stream: {failed}" + (f" (tried {child.failures} times)" if child.failures > 1 else "")

@@ -301,18 +301,26 @@ class Loader(OpenStream):
             step = self.state_dict()["next_step"]
         self._core.pin(name, step)
         self._stem = _stem(name)
+        self._warn_if_unnumbered(name)
         self._drop_old_pins()
 
     def unpin(self, name: str) -> bool:
-        """Lets go of a pin. False if there was none."""
-        return self._core.unpin(name)
+        """Lets go of a pin. False, and a warning, if there was none: another rank may have been quicker."""
+        if self._core.unpin(name):
+            return True
+        there = ", ".join(sorted(self.pins())) or "none at all"
+        _log.warning("unpin: the stream has no pin %s; its pins are: %s", name, there)
+        return False
 
     def pins(self) -> dict[str, int]:
         """All pins of the stream, and the steps that they hold."""
         return {name: step for name, step, _ in self._core.pins()}
 
     def keep_last(self, count: int) -> None:
-        """Of pins that differ in a number at the end only (ckpt-100, ckpt-200), keep those of the last `count` steps."""
+        """Of pins that differ in a number at the end only (ckpt-100, ckpt-200), keep those of the last `count` steps.
+
+        Pins whose names do not end in a number stay until `unpin`.
+        """
         if count < 1:
             raise InvalidArgument(
                 f"keep_last({count}): without any pin the checkpoint that was just written could not be resumed"
@@ -321,6 +329,13 @@ class Loader(OpenStream):
         self._drop_old_pins()
 
     _stem: str | None = None
+    _warned_of_names = False
+
+    def _warn_if_unnumbered(self, name: str) -> None:
+        if self._keep is None or self._warned_of_names or _stem(name) != name:
+            return
+        self._warned_of_names = True
+        _log.warning("keep_last(%d) lets no pin like %s go: names have to end in a number, like %s-100", self._keep, name, name)
 
     def _drop_old_pins(self) -> None:
         if self._keep is None or self._stem is None:

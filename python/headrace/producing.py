@@ -57,6 +57,9 @@ def failure(said: str, log: str) -> errors.Error:
     return errors.Error(log.strip() or "headrace failed and said nothing")
 
 
+# Who calls the command so tells of its errors itself, and knows a recipe by no file's name.
+CALLED_BY = {"HEADRACE_CALLED_BY": "python"}
+
 # How options of a store are called in the environment of AWS tools, which a command has them from.
 _ENVIRONMENT = {
     "access_key_id": "AWS_ACCESS_KEY_ID",
@@ -71,7 +74,8 @@ _ENVIRONMENT = {
 def run(words: list[str], storage_options: dict[str, str] | None = None) -> dict[str, Any]:
     """What a command answers."""
     options = {_ENVIRONMENT[name]: value for name, value in (storage_options or {}).items() if name in _ENVIRONMENT}
-    process = subprocess.Popen([command(), *words, "--json"], stdout=subprocess.PIPE, text=True, env={**os.environ, **options})
+    environment = {**os.environ, **CALLED_BY, **options}
+    process = subprocess.Popen([command(), *words, "--json"], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         said, _ = process.communicate()
     except BaseException:

@@ -13,6 +13,7 @@ hr.produce(recipe, stream="s3://bucket/runs/a")
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,22 @@ from typing import Any
 from headrace.errors import InvalidArgument
 
 Words = dict[str, Any]
+
+# The keys of a recipe: those of the YAML.
+KEYS = (
+    "stream", "seed", "lanes", "strands", "order", "step", "chunk", "lead", "retain", "until", "drop_last", "sources", "holdout",
+    "shuffle", "transform", "pack", "cost", "balance", "mix", "keep", "bad_samples", "group", "distribute", "broadcast_at",
+)  # fmt: skip
+
+
+def _known(words: Words) -> Words:
+    for name in words:
+        if name not in KEYS:
+            near = difflib.get_close_matches(name, KEYS, 1)
+            raise InvalidArgument(
+                f"a recipe has no key {name}" + (f"; did you mean {near[0]}?" if near else f"; it has {', '.join(KEYS)}")
+            )
+    return words
 
 
 def _call(function: str | Callable[..., Any]) -> str:
@@ -39,7 +56,7 @@ class Recipe:
     """What to make a stream from. Every key of a YAML recipe is a keyword here; whoever uses it checks it whole."""
 
     def __init__(self, stream: str | None = None, *, folder: str | Path | None = None, **words: Any) -> None:  # noqa: ANN401
-        self._words: Words = dict(words)
+        self._words: Words = dict(_known(words))
         if stream is not None:
             self._words["stream"] = stream
         # What relative paths start from; the current folder if nothing is said.
@@ -50,11 +67,20 @@ class Recipe:
         """A recipe that stands in a YAML file."""
         return RecipeFile(path)
 
-    def source(self, name: str, *, format: str, files: str | Sequence[str], **words: Any) -> Recipe:  # noqa: ANN401
+    def source(
+        self,
+        name: str,
+        *,
+        files: str | Sequence[str],
+        format: str | None = None,
+        **words: Any,  # noqa: ANN401
+    ) -> Recipe:
+        """One more source. Its format is guessed from the names of its files where they tell."""
         sources = self._words.setdefault("sources", {})
         if name in sources:
             raise InvalidArgument(f"the recipe has a source {name} already")
-        sources[name] = {"format": format, "files": files if isinstance(files, str) else list(files), **words}
+        guessed = {} if format is None else {"format": format}
+        sources[name] = {**guessed, "files": files if isinstance(files, str) else list(files), **words}
         return self
 
     def tokenize(self, tokenizer: str | Path, *, from_: str = "text", **words: Any) -> Recipe:  # noqa: ANN401
@@ -110,8 +136,12 @@ class Recipe:
 
     def set(self, **words: Any) -> Recipe:  # noqa: ANN401
         """Any other key of a recipe: `until={"epochs": 1}`, `shuffle={"window": 1000}`, `keep=["id"]`, …"""
-        self._words.update(words)
+        self._words.update(_known(words))
         return self
+
+    def __repr__(self) -> str:
+        words = [f"{name}={value!r}" for name, value in self._words.items()]
+        return f"Recipe({', '.join([*words, f'folder={self.folder!r}'])})"
 
     def to_yaml(self) -> str:
         """The recipe as text. JSON, which every reader of YAML understands."""
@@ -137,3 +167,6 @@ class RecipeFile:
 
     def to_yaml(self) -> str:
         return self.path.read_text()
+
+    def __repr__(self) -> str:
+        return f"Recipe.from_file({str(self.path)!r})"

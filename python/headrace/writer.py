@@ -164,11 +164,28 @@ def _array(name: str, dtype: str, value: Any) -> np.ndarray:  # noqa: ANN401
     return np.ascontiguousarray(stored).reshape(given.shape)
 
 
+def _byte_rows(value: Any, name: str) -> list[bytes]:  # noqa: ANN401
+    if isinstance(value, (str, bytes, bytearray, memoryview)) or not hasattr(value, "__iter__"):
+        raise InvalidArgument(
+            f"column {name!r} holds bytes, a row for each sample: give a list of bytes or str, not one {type(value).__name__}"
+        )
+    rows = []
+    for i, row in enumerate(value):
+        # bytes(7) would be seven zeros.
+        if isinstance(row, str):
+            rows.append(row.encode())
+        elif isinstance(row, (bytes, bytearray, memoryview)) or (isinstance(row, np.ndarray) and row.dtype == np.uint8):
+            rows.append(bytes(row))
+        else:
+            raise InvalidArgument(f"column {name!r} holds bytes, and row {i} is {type(row).__name__}: give bytes or str")
+    return rows
+
+
 def _rows(value: Any, kind: str, name: str, dtype: str) -> list[Any]:  # noqa: ANN401
     if isinstance(value, Ragged):
         return list(value)
     if kind == "bytes":
-        return [row.encode() if isinstance(row, str) else bytes(row) for row in value]
+        return _byte_rows(value, name)
     return [_array(name, dtype, row) for row in value]
 
 

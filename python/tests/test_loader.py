@@ -626,3 +626,38 @@ def test_metrics_are_counted(numbers: str) -> None:
         "headrace_steps_ahead 0",
     ):
         assert name in text
+
+
+def test_a_pin_that_is_not_there_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with hr.Loader(write_numbers(tmp_path / "s", 3)) as loader:
+        next(iter(loader))
+        loader.pin("ckpt-1")
+        assert loader.unpin("zz") is False
+        assert "has no pin zz; its pins are: ckpt-1" in caplog.text
+
+
+def test_keep_last_says_that_names_have_to_end_in_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with hr.Loader(write_numbers(tmp_path / "s", 3)) as loader:
+        next(iter(loader))
+        loader.keep_last(1)
+        loader.pin("ckpt-1")
+        assert "keep_last" not in caplog.text
+        loader.pin("best")
+        loader.pin("best")
+        assert caplog.text.count("keep_last(1) lets no pin like best go") == 1
+
+
+@pytest.mark.parametrize("value", [[1] * 8, ["a", 7], "text", b"text", 3, [None]])
+def test_a_column_of_bytes_takes_bytes_and_text_only(tmp_path: Path, value: object) -> None:
+    with (
+        hr.Writer(str(tmp_path / "s"), lanes=1, columns={"text": bytes}, probe=False) as writer,
+        pytest.raises(hr.InvalidArgument, match="column 'text' holds bytes"),
+    ):
+        writer.append({"text": value})
+
+
+def test_a_column_of_bytes_takes_all_kinds_of_bytes(tmp_path: Path) -> None:
+    with hr.Writer(str(tmp_path / "s"), lanes=1, columns={"text": bytes}, probe=False) as writer:
+        writer.append({"text": ["ä", b"b", bytearray(b"c"), memoryview(b"d"), np.array([101], np.uint8)]})
+    with hr.Loader(str(tmp_path / "s"), role="eval", timeout=5) as loader:
+        assert [bytes(row) for row in loader.step(0)["text"]] == ["ä".encode(), b"b", b"c", b"d", b"e"]

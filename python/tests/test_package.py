@@ -44,6 +44,10 @@ def test_a_wrong_name_is_an_attribute_error() -> None:
     assert not hasattr(headrace, "Lodaer")
 
 
+def test_everything_public_is_listed() -> None:
+    assert {"Loader", "Recipe", "Writer", "produce", "Error"} <= set(dir(headrace))
+
+
 def test_the_import_is_light() -> None:
     code = "import sys, headrace; print(*sorted({'numpy', 'pyarrow', 'torch', 'boto3'} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
