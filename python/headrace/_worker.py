@@ -62,7 +62,17 @@ def import_call(call: str, folder: str) -> tuple[Callable[..., Any], dict[str, s
     if not module_name or not function_name:
         raise Mistake(f"'{call}' names no function: write package.module:function")
     sys.path.insert(0, folder)
-    module = importlib.import_module(module_name)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        # Where the import machinery was helps nobody; where a module that is there imports one that is not does.
+        missing = error.name or module_name
+        if missing == module_name or module_name.startswith(missing + "."):
+            raise Mistake(
+                f"there is no Python module {missing}: put {missing.split('.')[0]}.py beside the recipe ({folder}), or install "
+                f"its package for {sys.executable}"
+            ) from None
+        raise
     function: Any = module
     for part in function_name.split("."):
         if not hasattr(function, part):
@@ -218,7 +228,16 @@ class ChatTemplate:
             ) from None
         self.folder = request["tokenizer"]
         self.assistant = request["train_on"] == "assistant"
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder)
+        if not Path(self.folder).is_dir():
+            raise Mistake(f"there is no folder {self.folder}: `chat` wants the folder of a tokenizer with its chat template")
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder)
+        except Exception as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise Mistake(
+                f"transformers cannot load the tokenizer in {self.folder}: {said}. It needs a tokenizer.json and a "
+                "tokenizer_config.json there, as `tokenizer.save_pretrained(folder)` writes them"
+            ) from None
         try:
             template = self.tokenizer.get_chat_template()
         except ValueError:
