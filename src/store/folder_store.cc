@@ -353,7 +353,9 @@ Status FolderStore::MakeFolder(const Call& call, const std::string& path) {
     if (errno != ENOENT || path.empty()) return call.Failure(errno);
     HR_RETURN_IF_ERROR(MakeFolder(call, std::string(FolderOf(path))));
   }
-  return call.Failure(ENOENT);
+  // The folder above is there every time: waiting will not help (/proc answers so).
+  return call.Refusal(Code::kDenied,
+                      Cat("no folder can be made at ", path, ", although the one above is there; use another folder"));
 }
 
 Status FolderStore::MakeDurable(const Call& call, const std::string& folder) {

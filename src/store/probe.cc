@@ -14,6 +14,7 @@ namespace headrace {
 namespace {
 
 constexpr Duration kTimeToCleanUp = std::chrono::seconds(30);
+constexpr Duration kPatience = std::chrono::seconds(10);
 constexpr size_t kDeletesAtOnce = 500;
 
 // Knows every key that may have been written: a list cannot be trusted yet to find them again.
@@ -129,6 +130,9 @@ Status Try(const Property& property, ProbeRun& run, ProbeCheck& check) {
   check.seen = obstacle.message();
   // Whatever it was: with more time it might have been otherwise.
   if (Status late = run.deadline.Check(run.clock(), "probing"); !late.ok()) return Status(late.code(), obstacle.message());
+  // Requests that were not given the time to be tried again as often as they should be.
+  if (FailedForLong(obstacle.code()) && run.deadline.Remaining(run.clock()) < kPatience)
+    return Status(Code::kTimeout, obstacle.message());
   // A request that failed every time although the store is well otherwise: then that is its answer.
   bool answer = IsAnswer(obstacle.code()) || (FailedForLong(obstacle.code()) && run.store.List({.limit = 1}, run.deadline).ok());
   if (!answer) return obstacle;

@@ -54,7 +54,8 @@ Result<ProbeFinding> Repeat(ProbeRun& run, int times, std::string_view held, con
     if (result.outcome == Trial::kDoesNotCount) {
       trouble = std::move(result.trouble);
       if (IsFinal(trouble)) return trouble;
-      HR_RETURN_IF_ERROR(run.deadline.Sleep(run.clock(), backoff.Next(run.random, trouble.retry_after()), "probing"));
+      if (Status slept = run.deadline.Sleep(run.clock(), backoff.Next(run.random, trouble.retry_after()), "probing"); !slept.ok())
+        return slept.code() == Code::kTimeout ? Status(slept.code(), Cat("out of time; until then: ", trouble.message())) : slept;
       continue;
     }
     ++counted;

@@ -82,3 +82,13 @@ def test_out_of_time_is_neither_yes_nor_no(headrace: Headrace, tmp_path: Path) -
     assert done.json["error"]["code"] == "Timeout"
     assert done.err.startswith("headrace probe: cannot probe")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_nobody_can_write_to_is_told_at_once(headrace: Headrace) -> None:
+    begin = time.monotonic()
+    done = headrace("probe", "/proc/headrace", "--json")
+    assert time.monotonic() - begin < 10
+    assert done.status == 1
+    assert done.json["safe"] is None
+    assert done.json["error"]["code"] == "Denied"
+    assert "no folder can be made at /proc/headrace" in done.err
