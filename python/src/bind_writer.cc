@@ -138,7 +138,10 @@ class PyWriter {
  private:
   static std::string Names(const StreamInfo& info) {
     std::string names;
-    for (const Column& column : info.columns) names += Cat(names.empty() ? "" : ", ", column.name, ":", DtypeName(column.dtype));
+    for (const Column& column : info.columns) {
+      names += Cat(names.empty() ? "" : ", ", column.name, ":", column.kind == Column::kRagged ? "ragged:" : "",
+                   column.kind == Column::kBytes ? "bytes" : DtypeName(column.dtype));
+    }
     return names;
   }
 

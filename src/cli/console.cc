@@ -46,6 +46,11 @@ void Console::SayJson(const nlohmann::json& document) const {
   Write(stdout, "\n");
 }
 
+bool CalledByPython() {
+  const char* caller = std::getenv("HEADRACE_CALLED_BY");
+  return caller != nullptr && std::string_view(caller) == "python";
+}
+
 void Console::Complain(std::string_view command, const Status& failure) const {
   Flush();  // so that a terminal shows things in the order in which they were said
   bool say_code = failure.code() == Code::kUnsupported || failure.code() == Code::kInternal;
@@ -54,7 +59,8 @@ void Console::Complain(std::string_view command, const Status& failure) const {
 }
 
 void Console::Fail(std::string_view command, const Status& failure) const {
-  Complain(command, failure);
+  // Python makes an exception of the document: people would read everything twice.
+  if (!json_ || !CalledByPython()) Complain(command, failure);
   if (json_) SayJson({{"error", {{"code", CodeName(failure.code())}, {"message", failure.message()}}}});
 }
 

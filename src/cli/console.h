@@ -44,6 +44,9 @@ class Console {
   const bool color_;
 };
 
+// The package `headrace` started this program, and tells people about its errors itself.
+bool CalledByPython();
+
 // True if the locale of the environment (LC_ALL, LC_CTYPE, LANG) writes UTF-8.
 bool LocaleIsUtf8();
 

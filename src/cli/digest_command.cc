@@ -40,6 +40,11 @@ class DigestCommand final : public Command {
     uint64_t from = from_.value_or(state->manifest.trim_step);
     uint64_t to = to_.value_or(state->manifest.frontier_step);
     if (from > to) return Status(Code::kInvalidArgument, fmt::format("there are no steps from {} to {}", from, to));
+    if (to > state->manifest.frontier_step) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("--to {}: the stream has {} steps{}, so the last --to is {}", to, state->manifest.frontier_step,
+                                state->manifest.finished ? "" : " so far", state->manifest.frontier_step));
+    }
     nlohmann::json steps = nlohmann::json::array();
     Sha256 all;
     StreamReader reader(log);

@@ -17,12 +17,13 @@ std::string ForLocale(std::string text) {
 
 }  // namespace
 
-std::string Help(const Commands& commands) {
+std::string Help(const Commands& commands, std::string_view about) {
   std::string text =
       "headrace: training data from the lake to the accelerators, through an object store\n"
       "\n"
       "usage: headrace [--json] COMMAND …\n"
       "\n";
+  if (!about.empty()) text += fmt::format("{}\n\n", about);
   for (const auto& command : commands) text += fmt::format("  {:<10} {}\n", command->name(), command->summary());
   text +=
       "\n"
@@ -42,7 +43,7 @@ std::string HelpFor(const Command& command, const CLI::App& app) {
   std::string rows;
   for (const CLI::Option* option : app.get_options()) {
     std::string name = option->get_name(option->get_positional(), false);
-    if (option->get_positional()) text += " " + name;
+    if (option->get_positional()) text += option->get_required() ? " " + name : " [" + name + "]";
     // Flags have a type too, which is nothing to be shown.
     if (!option->get_positional() && option->get_expected_max() > 0) name += " " + option->get_type_name();
     rows += fmt::format("  {:<18} {}\n", name, option->get_description());

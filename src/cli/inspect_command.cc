@@ -12,6 +12,7 @@
 #include "cli/stream_for_command.h"
 #include "cli/table.h"
 #include "stream/mixture_object.h"
+#include "stream/owners.h"
 #include "stream/stream_reader.h"
 
 namespace headrace::cli {
@@ -82,8 +83,9 @@ class InspectCommand final : public Command {
     for (const MixtureRef& mixture : manifest.mixtures) {
       HR_ASSIGN_OR_RETURN(schedules[mixture.number], ScheduleOf(log, mixture.number, deadline));
     }
-    if (console.json()) console.SayJson(StreamJson(log, *state, chunks, bytes, schedules));
-    for (const std::string& line : StreamLines(log, *state, chunks, bytes, schedules)) console.Say(line);
+    const OwnerNames names = ReadOwnerNames(log.store(), deadline);
+    if (console.json()) console.SayJson(StreamJson(log, *state, chunks, bytes, schedules, names));
+    for (const std::string& line : StreamLines(log, *state, chunks, bytes, schedules, names)) console.Say(line);
     return kDone;
   }
 
@@ -114,7 +116,7 @@ class InspectCommand final : public Command {
   }
 
   static json StreamJson(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes,
-                         const std::map<uint32_t, json>& schedules) {
+                         const std::map<uint32_t, json>& schedules, const OwnerNames& names) {
     const StreamInfo& info = log.info();
     const Manifest& manifest = state.manifest;
     json document = {{"stream", log.store().Describe()},
@@ -135,7 +137,8 @@ class InspectCommand final : public Command {
       document["columns"].push_back({{"name", column.name}, {"dtype", DtypeName(column.dtype)}, {"kind", KindName(column.kind)}});
     }
     for (const auto& [owner, producer] : ProducersOf(manifest)) {
-      document["producers"].push_back({{"owner", fmt::format("{:016x}", owner)},
+      document["producers"].push_back({{"owner", OwnerText(owner)},
+                                       {"name", OwnerName(owner, names)},
                                        {"strands", producer.strands},
                                        {"epoch", producer.epoch},
                                        {"changed", producer.changed},
@@ -153,7 +156,7 @@ class InspectCommand final : public Command {
   }
 
   static std::vector<std::string> StreamLines(StreamLog& log, const StreamLog::State& state, uint64_t chunks, uint64_t bytes,
-                                              const std::map<uint32_t, json>& schedules) {
+                                              const std::map<uint32_t, json>& schedules, const OwnerNames& names) {
     const StreamInfo& info = log.info();
     const Manifest& manifest = state.manifest;
     std::vector<std::string> columns;
@@ -178,7 +181,7 @@ class InspectCommand final : public Command {
     for (const Pin& pin : manifest.pins) lines.push_back(fmt::format("pin       {} holds step {}", pin.name, pin.step));
     Table table;
     for (const auto& [owner, producer] : ProducersOf(manifest)) {
-      table.Add({fmt::format("producer  {:016x}", owner), fmt::format("strand {}", fmt::join(producer.strands, ",")),
+      table.Add({fmt::format("producer  {}", OwnerText(owner, names)), fmt::format("strand {}", fmt::join(producer.strands, ",")),
                  fmt::format("epoch {}", producer.epoch),
                  fmt::format("last change {} commits ago", manifest.number - producer.changed)});
     }

@@ -57,14 +57,27 @@ Status WrongWords(const CLI::ParseError& error, const CLI::App& program, const C
   return Status(Code::kInvalidArgument, message);
 }
 
-int UnknownCommand(const Console& console, const Commands& commands, const std::string& word) {
+int UnknownCommand(const Console& console, const Commands& commands, const std::string& word, std::string_view about) {
   std::vector<std::string> names;
   for (const auto& command : commands) names.push_back(command->name());
   for (const LaterCommand& later : LaterCommands()) names.emplace_back(later.name);
   console.Fail("headrace",
                Status(Code::kInvalidArgument, fmt::format("there is no command \"{}\"{}", word, Suggestion(word, names))));
-  fmt::print(stderr, "\n{}", Help(commands));
+  fmt::print(stderr, "\n{}", Help(commands, about));
   return kWrongWords;
+}
+
+// CLI11 takes "-1" for 18446744073709551615, and has no kind words for "x".
+std::string NotACount(std::string& text) {
+  const bool digits = !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+  return digits ? "" : fmt::format("\"{}\" is not a whole number from 0 on", text);
+}
+
+void CheckCounts(CLI::App& app) {
+  static constexpr std::string_view kCounts[] = {"A", "B", "K", "L", "N", "V"};
+  for (CLI::Option* option : app.get_options()) {
+    if (std::ranges::find(kCounts, option->get_type_name()) != std::end(kCounts)) option->check(CLI::Validator(NotACount, ""));
+  }
 }
 
 int Execute(const Console& console, Command& command) {
@@ -97,7 +110,7 @@ int Execute(const Console& console, Command& command) {
 
 }  // namespace
 
-int RunProgram(Commands commands, int argc, char** argv) {
+int RunProgram(Commands commands, int argc, char** argv, std::string_view about) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const Console console(std::ranges::find(words, "--json") != words.end());
 
@@ -111,7 +124,7 @@ int RunProgram(Commands commands, int argc, char** argv) {
       console.Fail(fmt::format("headrace {}", word), NotYet(*later));
       return kFailed;
     } else if (std::ranges::find(commands, word, &Command::name) == commands.end()) {
-      return UnknownCommand(console, commands, word);
+      return UnknownCommand(console, commands, word, about);
     }
   }
 
@@ -129,6 +142,7 @@ int RunProgram(Commands commands, int argc, char** argv) {
       chosen_app = app;
     });
     command->Declare(*app);
+    CheckCounts(*app);
     app->add_flag("--json", json, "one JSON document on stdout; progress and messages go to stderr");
     app->set_help_flag("-h,--help", "this text");
   }
@@ -136,7 +150,7 @@ int RunProgram(Commands commands, int argc, char** argv) {
     std::ranges::reverse(words);  // as CLI11 wants them
     program.parse(words);
   } catch (const CLI::CallForHelp&) {
-    std::string text = chosen_app == nullptr ? Help(commands) : HelpFor(*chosen, *chosen_app);
+    std::string text = chosen_app == nullptr ? Help(commands, about) : HelpFor(*chosen, *chosen_app);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return console.Flush() ? kDone : kFailed;
   } catch (const CLI::CallForVersion& version) {
@@ -150,7 +164,7 @@ int RunProgram(Commands commands, int argc, char** argv) {
     return kWrongWords;
   }
   if (chosen == nullptr) {
-    fmt::print(stderr, "{}", Help(commands));
+    fmt::print(stderr, "{}", Help(commands, about));
     return kWrongWords;
   }
   return Execute(console, *chosen);

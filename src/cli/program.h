@@ -5,6 +5,7 @@
 
 namespace headrace::cli {
 
-int RunProgram(Commands commands, int argc, char** argv);
+// `about`: for the help of a program that people are not meant to start.
+int RunProgram(Commands commands, int argc, char** argv, std::string_view about = {});
 
 }  // namespace headrace::cli

@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/stream_for_command.h"
 #include "stream/verify.h"
+#include "stream/verify_recipe.h"
 
 namespace headrace::cli {
 namespace {
@@ -17,12 +18,15 @@ namespace {
 class VerifyCommand final : public Command {
  public:
   std::string name() const override { return "verify"; }
-  std::string summary() const override { return "read everything and check every checksum; exit 1 and name each damaged object"; }
+  std::string summary() const override {
+    return "read all data of a stream and check every checksum; exit 1 and name each damaged object";
+  }
 
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
     app.footer(
-        "Reads all that the newest manifest refers to: chunks, the index, and the chain of every strand.\n"
+        "Reads all that the newest manifest refers to: every chunk that is not trimmed and its checksums, the index, the chain of every strand, and\n"
+        "where the stream has a recipe, that, its mixtures and the inventories of its sources. Not lineage and status objects, nor the lake.\n"
         "\n"
         "  headrace verify /data/live\n"
         "  headrace verify s3://bucket/live --json");
@@ -44,6 +48,7 @@ class VerifyCommand final : public Command {
                        {"steps", report->steps},
                        {"chunks", report->chunks},
                        {"segments", report->segments},
+                       {"recipe_objects", report->recipe_objects},
                        {"bytes", report->bytes}});
     }
     for (const Damage& damage : report->damaged)
@@ -59,10 +64,13 @@ class VerifyCommand final : public Command {
   Result<VerifyReport> Read(std::stop_token stop) const {
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
     Progress progress;
-    return Verify(*log, Deadline::OnlyStop(stop), [&](uint64_t done, uint64_t of) {
-      progress.Show(fmt::format("step {} of {}", done, of),
-                    static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, of)));
-    });
+    const Deadline deadline = Deadline::OnlyStop(stop);
+    HR_ASSIGN_OR_RETURN(VerifyReport report, Verify(*log, deadline, [&](uint64_t done, uint64_t of) {
+                          progress.Show(fmt::format("step {} of {}", done, of),
+                                        static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, of)));
+                        }));
+    HR_RETURN_IF_ERROR(VerifyRecipe(*log, deadline, report));
+    return report;
   }
 
   std::string uri_;

@@ -5,15 +5,15 @@
 namespace headrace {
 namespace {
 
-std::string Owner(const Strand& strand) {
+std::string Owner(const Strand& strand, const OwnerNames& names) {
   if (strand.epoch == 0) return "nobody has ever taken it";
-  return Cat("owner ", Hex(&strand.owner, sizeof(strand.owner)), ", epoch ", strand.epoch, ", ", strand.next_seq, " chunk",
+  return Cat("owner ", OwnerText(strand.owner, names), ", epoch ", strand.epoch, ", ", strand.next_seq, " chunk",
              strand.next_seq == 1 ? "" : "s", " so far");
 }
 
 }  // namespace
 
-std::string WhoIsLate(const Manifest& manifest, const StreamInfo& info) {
+std::string WhoIsLate(const Manifest& manifest, const StreamInfo& info, const OwnerNames& names) {
   if (info.order == Order::kArrival) {
     size_t taken = 0;
     size_t ended = 0;
@@ -29,7 +29,7 @@ std::string WhoIsLate(const Manifest& manifest, const StreamInfo& info) {
   for (size_t v = 0; v < manifest.strands.size(); ++v) {
     const Strand& strand = manifest.strands[v];
     if (strand.ended || strand.next_block != manifest.frontier_block) continue;
-    text += Cat("; strand ", v, " makes it (", Owner(strand), ")");
+    text += Cat("; strand ", v, " makes it (", Owner(strand, names), ")");
     break;
   }
   if (manifest.AllEnded()) text = "all strands have ended, and nobody has sealed the stream yet";

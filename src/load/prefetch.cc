@@ -13,6 +13,7 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
+constexpr Duration kTimeForNames = std::chrono::seconds(2);
 
 // So much is laid out before the trainer comes for it: enough that it need not wait, little enough that the memory is used again soon.
 constexpr size_t kArrangedBlocks = 2;
@@ -357,8 +358,12 @@ std::string Prefetch::Waiting() {
     text = Cat("the chunk ", log_->store().Describe(entry.name.Key()), " with steps ", entry.first_step, " to ",
                entry.end_step() - 1, " is still being read");
   } else {
+    lock.unlock();
     StreamLog::StatePtr state = log_->known();
-    text = Cat("the stream has ", state->manifest.frontier_step, " steps so far: ", WhoIsLate(state->manifest, log_->info()));
+    const OwnerNames names = ReadOwnerNames(log_->store(), Deadline::After(log_->clock(), kTimeForNames));
+    text =
+        Cat("the stream has ", state->manifest.frontier_step, " steps so far: ", WhoIsLate(state->manifest, log_->info(), names));
+    lock.lock();
   }
   if (!trouble_.ok()) text += Cat("; the store's last answer: ", trouble_.message());
   return text;

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "produce/retention.h"
+#include "stream/owners.h"
 
 namespace headrace {
 namespace {
@@ -22,8 +23,6 @@ std::string HostName() {
   if (gethostname(name, sizeof(name) - 1) != 0) return "host";
   return name;
 }
-
-std::string OwnerText(uint64_t owner) { return Hex(&owner, sizeof(owner)); }
 
 // Whether trying again later can help.
 bool Passing(Code code) {

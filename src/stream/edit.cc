@@ -172,8 +172,8 @@ Status ApplyEdit(Manifest& manifest, const PinEdit& edit, const StreamInfo&, con
     return Status(Code::kInvalidArgument, Cat("a pin's name has 1 to ", Manifest::kMaxPinName, " bytes"));
   }
   if (pin.step < manifest.trim_step) {
-    return Status(Code::kTrimmed,
-                  Cat("cannot pin step ", pin.step, ": everything before step ", manifest.trim_step, " was given up"));
+    return Status(Code::kTrimmed, Cat("cannot pin step ", pin.step, ": everything before step ", manifest.trim_step,
+                                      " was given up; pin a step that is still there"));
   }
   if (pin.step > manifest.frontier_step) {
     return Status(Code::kInvalidArgument,

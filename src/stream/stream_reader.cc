@@ -11,6 +11,8 @@ constexpr size_t kKeptHeaders = 64;
 // A request costs as much time as this many bytes: a chunk that is no larger comes whole, its header with it.
 constexpr uint64_t kSmallChunk = 256 * 1024;
 constexpr uint32_t kFewLanes = 8;
+constexpr std::string_view kWhatToDoAboutTrimmed =
+    ". Read from there on (in Python loader.seek(step)), or load the state of a newer checkpoint; a pin keeps the steps of one";
 constexpr auto kFirstPoll = std::chrono::milliseconds(10);
 constexpr auto kSlowestPoll = std::chrono::seconds(2);
 
@@ -60,7 +62,7 @@ Result<Entry> StreamReader::Find(uint64_t step, const Deadline& deadline) {
   const Manifest& manifest = state->manifest;
   if (step < manifest.trim_step) {
     return Status(Code::kTrimmed, Cat("step ", step, " of ", log_->store().Describe(),
-                                      " was given up: the stream begins at step ", manifest.trim_step));
+                                      " was given up: the stream begins at step ", manifest.trim_step, kWhatToDoAboutTrimmed));
   }
   if (step >= manifest.frontier_step) {
     return Status(Code::kNotFound, Cat("step ", step, " of ", log_->store().Describe(), " is not there",
@@ -93,8 +95,9 @@ Result<Entry> StreamReader::Find(uint64_t step, const Deadline& deadline) {
 Status StreamReader::Missing(const Entry& entry, const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr newest, log_->RefreshFully(deadline));
   if (entry.block < newest->manifest.trim_block) {
-    return Status(Code::kTrimmed, Cat("steps ", entry.first_step, " to ", entry.end_step() - 1, " of ", log_->store().Describe(),
-                                      " were given up: the stream begins at step ", newest->manifest.trim_step));
+    return Status(Code::kTrimmed,
+                  Cat("steps ", entry.first_step, " to ", entry.end_step() - 1, " of ", log_->store().Describe(),
+                      " were given up: the stream begins at step ", newest->manifest.trim_step, kWhatToDoAboutTrimmed));
   }
   return Status(Code::kCorrupt, Cat("the chunk ", log_->store().Describe(entry.name.Key()), " with steps ", entry.first_step,
                                     " to ", entry.end_step() - 1, " is missing"));

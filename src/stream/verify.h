@@ -16,7 +16,7 @@ struct Damage {
 
 struct VerifyReport {
   std::vector<Damage> damaged;
-  uint64_t chunks = 0, segments = 0, steps = 0, bytes = 0;
+  uint64_t chunks = 0, segments = 0, recipe_objects = 0, steps = 0, bytes = 0;
 };
 
 // Goes on after damage, so that all of it is named; fails only if the store cannot be read. `progress` is told the steps done and in all.

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "base/hash.h"
 
@@ -19,10 +21,18 @@ std::string PythonForWorkers() {
 }
 
 Result<Recipe> ReadRecipe(const std::string& path, const Console& console, const std::string& folder) {
-  HR_ASSIGN_OR_RETURN(Recipe recipe, Recipe::FromFile(path));
+  // A recipe that was written in Python stands in a file that nobody has ever seen.
+  const bool unnamed = CalledByPython() && !folder.empty();
+  Result<Recipe> read = Recipe::FromFile(path);
   if (!folder.empty()) {
-    HR_ASSIGN_OR_RETURN(recipe, Recipe::FromYaml(recipe.text, recipe.name, folder));
+    std::ifstream file(path, std::ios::binary);
+    if (file) {
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      read = Recipe::FromYaml(text, unnamed ? "recipe" : path, folder);
+    }
   }
+  if (!read.ok()) return read.status();
+  Recipe recipe = *std::move(read);
   if (!console.json()) {
     for (const std::string& note : recipe.notes) fmt::print(stderr, "note: {}\n", note);
   }

@@ -28,5 +28,6 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
   mallopt(M_TOP_PAD, 64 << 20);
 #endif
-  return headrace::cli::RunProgram(headrace::cli::AllCommands(), argc, argv);
+  return headrace::cli::RunProgram(headrace::cli::AllCommands(), argc, argv,
+                                   "This is headrace-lake, which `headrace` starts for these commands: type `headrace COMMAND`.");
 }

@@ -54,6 +54,10 @@ class MixCommand final : public Command {
     app.add_option("--from", from_, "not before this step (as soon as it can be)")->type_name("N");
     app.add_option("--recipe", recipe_, "a recipe with the mixture, and with sources that the stream does not have yet")
         ->type_name("FILE");
+    app.final_callback([this] {
+      if (weights_.empty() == recipe_.empty())
+        throw CLI::ValidationError("say the new weights by --set, or where they stand by --recipe");
+    });
     app.footer(
         "The answer is the first step for which the new mixture holds: after everything that is committed or about to be. The stream records it,\n"
         "so that a replay does the same.\n"
@@ -64,8 +68,6 @@ class MixCommand final : public Command {
   }
 
   Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
-    if (weights_.empty() == recipe_.empty())
-      return Status(Code::kInvalidArgument, "say the new weights by --set, or where they stand by --recipe");
     const Deadline deadline = Deadline::OnlyStop(stop);
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
     HR_ASSIGN_OR_RETURN(StreamRecipe kept, ReadStreamRecipe(*log, deadline));

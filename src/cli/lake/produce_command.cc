@@ -21,6 +21,9 @@
 namespace headrace::cli {
 namespace {
 
+// Windows shrink to what there is, but a row group of the lake has to fit, and a block of the stream.
+constexpr uint64_t kLeastMemory = 16'000'000;
+
 class ProduceCommand final : public Command {
  public:
   std::string name() const override { return "produce"; }
@@ -40,6 +43,12 @@ class ProduceCommand final : public Command {
         ->check(CLI::Range(1u, 1024u));
     app.add_option("--strands", capacity_, "take so many strands at the most (all)")->type_name("N")->check(CLI::Range(1u, 256u));
     AddSize(app, "--memory", memory_, "for everything that is read ahead or in the making (2GB)");
+    app.final_callback([this] {
+      if (memory_ < kLeastMemory * producers_)
+        throw CLI::ValidationError(
+            "--memory", fmt::format("{} is too little: at least {} for each producer", FormatSize(static_cast<double>(memory_)),
+                                    FormatSize(static_cast<double>(kLeastMemory))));
+    });
     AddDuration(app, "--drain", options_.drain, "how long a block that was begun may go on after SIGINT or SIGTERM (20s)");
     AddDuration(app, "--take-over-after", options_.take_over_after,
                 "take strands of a producer that gave no sign for so long (10s)");
