@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "recipe/columns.h"
 #include "stream/cell.h"
 
 namespace headrace {
@@ -92,8 +93,12 @@ Result<CellLayout> LayoutFor(const Recipe& recipe, const std::vector<std::shared
     }
     std::vector<Column> here;
     for (const std::string& name : names) {
-      HR_ASSIGN_OR_RETURN(RowColumn found, column(name));
-      here.push_back({name, found.dtype(), found.kind()});
+      Result<RowColumn> found = column(name);
+      if (!found.ok()) {
+        if (recipe.keep.empty()) return found.status();
+        return found.status().Annotate(Cat(PlaceOf(recipe, recipe.keep_line), "keep"));
+      }
+      here.push_back({name, found->dtype(), found->kind()});
     }
     if (first) {
       kept = std::move(here);

@@ -179,7 +179,7 @@ Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& opt
     HR_ASSIGN_OR_RETURN(StreamSource source, TakeInventory(recipe, spec, recipe.sources.size(), options, store, deadline));
     draft.recipe.first.sources.push_back(std::move(source));
   }
-  Sources sources(recipe, lake.transforms, lake.cost, options.holdout, options.memory);
+  Sources sources(recipe, lake.transforms, lake.cost, options.holdout, options.memory, /*quiet=*/true);
   HR_RETURN_IF_ERROR(sources.Open(draft.recipe.first.sources, store, deadline));
   std::vector<std::shared_ptr<arrow::RecordBatch>> samples;
   for (size_t i = 0; i < sources.size(); ++i) {

@@ -24,11 +24,19 @@ Result<Dtype> DtypeOf(const arrow::DataType& type, const std::string& column) {
     case arrow::Type::HALF_FLOAT: return Dtype::kF16;
     case arrow::Type::FLOAT: return Dtype::kF32;
     case arrow::Type::DOUBLE: return Dtype::kF64;
+    case arrow::Type::BOOL: return Dtype::kBool;
     default:
       return Status(Code::kUnsupported,
                     Cat("column ", column, " holds ", type.ToString(),
                         ", which a stream cannot; cast or drop it in `transform`, or leave it out of `keep`"));
   }
+}
+
+std::shared_ptr<const std::vector<uint8_t>> Truths(const arrow::Array& array) {
+  const auto& bits = static_cast<const arrow::BooleanArray&>(array);
+  std::vector<uint8_t> bytes(static_cast<size_t>(bits.length()));
+  for (int64_t i = 0; i < bits.length(); ++i) bytes[static_cast<size_t>(i)] = bits.Value(i) ? 1 : 0;
+  return std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
 }
 
 const std::byte* Values(const arrow::Array& array, size_t width) {
@@ -77,11 +85,19 @@ Result<RowColumn> RowColumn::Of(const arrow::RecordBatch& batch, const std::stri
     return Status(Code::kInvalidArgument, Cat("there is no column ", name, " after the transforms; there are ", there));
   }
   const arrow::Array& array = *column.array_;
-  const auto lists = [&](const arrow::Array& values) -> Status {
+  const auto elements = [&](const arrow::Array& values) -> Status {
     HR_ASSIGN_OR_RETURN(column.dtype_, DtypeOf(*values.type(), name));
-    column.kind_ = Column::kRagged;
-    column.values_ = Values(values, column.width());
+    if (column.dtype_ == Dtype::kBool) {
+      column.truths_ = Truths(values);
+      column.values_ = reinterpret_cast<const std::byte*>(column.truths_->data());
+    } else {
+      column.values_ = Values(values, column.width());
+    }
     return {};
+  };
+  const auto lists = [&](const arrow::Array& values) -> Status {
+    column.kind_ = Column::kRagged;
+    return elements(values);
   };
   switch (array.type_id()) {
     case arrow::Type::LIST: {
@@ -123,8 +139,7 @@ Result<RowColumn> RowColumn::Of(const arrow::RecordBatch& batch, const std::stri
     }
     default: break;
   }
-  HR_ASSIGN_OR_RETURN(column.dtype_, DtypeOf(*array.type(), name));
-  column.values_ = Values(array, column.width());
+  HR_RETURN_IF_ERROR(elements(array));
   return column;
 }
 
@@ -150,6 +165,7 @@ double RowColumn::Number(int64_t row) const {
     return static_cast<double>(value);
   };
   switch (dtype_) {
+    case Dtype::kBool:
     case Dtype::kU8: return read(uint8_t{});
     case Dtype::kI8: return read(int8_t{});
     case Dtype::kU16: return read(uint16_t{});
@@ -171,6 +187,7 @@ bool RowColumn::CopyIntegers(int64_t row, int64_t start, int64_t count, Dtype to
     return true;
   }
   switch (dtype_) {
+    case Dtype::kBool:
     case Dtype::kU8: return NarrowTo<uint8_t>(to, from, count, out);
     case Dtype::kI8: return NarrowTo<int8_t>(to, from, count, out);
     case Dtype::kU16: return NarrowTo<uint16_t>(to, from, count, out);

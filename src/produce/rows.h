@@ -1,4 +1,5 @@
-// The columns of a window as the constructor reads them: lists of numbers, byte strings and numbers, whatever Arrow calls them.
+// The columns of a window as the constructor reads them: lists of numbers, byte strings and numbers, whatever Arrow calls them. Arrow packs eight
+// truths into a byte; here each has a byte of its own, as in a stream.
 #pragma once
 
 #include <arrow/array.h>
@@ -9,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "headrace/array.h"
 #include "headrace/result.h"
@@ -37,6 +39,7 @@ class RowColumn {
 
  private:
   std::shared_ptr<arrow::Array> array_;
+  std::shared_ptr<const std::vector<uint8_t>> truths_;  // what `values_` points to, of a column of truths
   Column::Kind kind_ = Column::kArray;
   Dtype dtype_ = Dtype::kI32;
   const std::byte* values_ = nullptr;

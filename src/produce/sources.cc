@@ -3,10 +3,11 @@
 #include <arrow/array/builder_primitive.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/text.h"
 #include "plan/cost.h"
+#include "produce/nulls.h"
+#include "recipe/columns.h"
 
 namespace headrace {
 
@@ -16,11 +17,12 @@ std::vector<std::string> NumberColumns(const Recipe& recipe) {
 }
 
 Sources::Sources(const Recipe& recipe, std::shared_ptr<TransformChain> transforms, std::shared_ptr<PythonCall> cost, bool holdout,
-                 uint64_t memory)
+                 uint64_t memory, bool quiet)
     : recipe_(recipe),
       transforms_(std::move(transforms)),
       cost_(std::move(cost)),
       holdout_(holdout),
+      quiet_(quiet),
       budget_(MakeWindowBudget(memory)) {}
 
 Status Sources::Open(const std::vector<StreamSource>& wanted, ObjectStore& store, const Deadline& deadline) {
@@ -42,23 +44,19 @@ Status Sources::Open(const std::vector<StreamSource>& wanted, ObjectStore& store
     options.holdout_split = holdout_;
     options.limit = opened->spec.limit;
     options.bad_samples = opened->spec.bad_samples.value_or(recipe_.bad_samples);
-    options.columns = transforms_->Reads();
-    options.row_by_row = transforms_->RowByRow() && cost_ == nullptr;
-    options.budget = budget_;
-    // What is kept, held out or weighed has to be read too.
-    if (!options.columns.empty()) {
-      std::vector<std::string> also = recipe_.keep;
-      if (!recipe_.holdout_by.empty()) also.push_back(recipe_.holdout_by);
-      if (recipe_.cost.kind != CostSpec::kPython) std::ranges::copy(CostColumns(recipe_.cost), std::back_inserter(also));
-      for (const std::string& name : also) {
-        if (std::ranges::find(options.columns, name) == options.columns.end()) options.columns.push_back(name);
-      }
+    for (ColumnUse& use : ColumnsOf(recipe_)) {
+      options.columns.push_back(use.column);
+      options.asked_by.emplace(std::move(use.column), std::move(use.asked_by));
     }
+    options.row_by_row = transforms_->RowByRow() && cost_ == nullptr;
+    options.quiet = quiet_;
+    options.budget = budget_;
     if (cost_ != nullptr) options.columns.clear();  // a callable may look at anything
-    auto transform = [chain = transforms_, cost = cost_](
+    auto transform = [this, chain = transforms_, cost = cost_](
                          const std::shared_ptr<arrow::RecordBatch>& batch, uint64_t seed,
                          std::vector<BadRow>& bad) -> Result<std::shared_ptr<arrow::RecordBatch>> {
       HR_ASSIGN_OR_RETURN(std::shared_ptr<arrow::RecordBatch> rows, chain->Apply(batch, seed, bad));
+      HR_ASSIGN_OR_RETURN(rows, WithoutNulls(recipe_, *batch, rows, bad));
       if (cost == nullptr) return rows;
       HR_ASSIGN_OR_RETURN(std::vector<double> costs, cost->Costs(rows));
       arrow::DoubleBuilder column;

@@ -22,8 +22,9 @@ inline constexpr const char* kCostColumn = "__cost";
 class Sources {
  public:
   // `cost`: the recipe's Python cost, if it has one. `memory` bounds what all sources keep in memory.
+  // `quiet`: bad samples that are left out are not warned of.
   Sources(const Recipe& recipe, std::shared_ptr<TransformChain> transforms, std::shared_ptr<PythonCall> cost, bool holdout,
-          uint64_t memory);
+          uint64_t memory, bool quiet = false);
 
   // Opens those of `wanted` that are not open yet. Inventories are read from `store`, the stream's.
   Status Open(const std::vector<StreamSource>& wanted, ObjectStore& store, const Deadline& deadline);
@@ -41,7 +42,7 @@ class Sources {
   const Recipe& recipe_;
   std::shared_ptr<TransformChain> transforms_;
   std::shared_ptr<PythonCall> cost_;
-  const bool holdout_;
+  const bool holdout_, quiet_;
   std::shared_ptr<WindowBudget> budget_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Opened>> opened_;

@@ -82,18 +82,25 @@ void RecipeReader::CheckTokens(const Keys& top) {
 void RecipeReader::CheckKept(const Keys& top) {
   for (const std::string& column : recipe_.keep) {
     int lost = 0;
+    std::string renamed;
     for (const TransformSpec& transform : recipe_.transforms) {
       if (transform.kind == TransformSpec::kPython) lost = 0;
       if (transform.kind == TransformSpec::kSelect && std::ranges::find(transform.columns, column) == transform.columns.end())
         lost = transform.line;
       if (transform.kind == TransformSpec::kRename) {
-        if (transform.names.contains(column)) lost = transform.line;
+        if (auto found = transform.names.find(column); found != transform.names.end()) {
+          lost = transform.line;
+          renamed = found->second;
+        }
         for (const auto& [from, to] : transform.names) {
           if (to == column) lost = 0;
         }
       }
     }
-    if (lost != 0)
+    if (lost != 0 && !renamed.empty())
+      top.Get("keep")->Fail(Cat("the column ", column, " is called ", renamed, " from line ", lost,
+                                " on, and keep names columns as they are after the transforms: write ", renamed));
+    else if (lost != 0)
       top.Get("keep")->Fail(Cat("the column ", column, " is to be kept, and the transform on line ", lost, " takes it away"));
   }
 }

@@ -198,7 +198,10 @@ void RecipeReader::ReadHoldoutAndShuffle(const Keys& top) {
       recipe_.holdout_fraction = ReadPositive(*fraction, kMeaning).value_or(0);
       if (recipe_.holdout_fraction >= 1) fraction->Wanted(kMeaning);
     }
-    if (auto by = holdout.Get("by")) recipe_.holdout_by = ColumnName(*by).value_or("");
+    if (auto by = holdout.Get("by")) {
+      recipe_.holdout_by = ColumnName(*by).value_or("");
+      recipe_.holdout_line = by->yaml->mark.line;
+    }
   }
   if (auto word = top.Get("shuffle")) {
     if (word->IsScalar()) {
@@ -230,6 +233,7 @@ void RecipeReader::ReadKeep(const Keys& top) {
     }
   }
   recipe_.keep = *std::move(columns);
+  recipe_.keep_line = word->yaml->mark.line;
 }
 
 Result<Recipe> Recipe::FromYaml(const std::string& text, const std::string& name, const std::string& folder) {

@@ -12,23 +12,23 @@ void RecipeReader::ReadTransforms(const Word& word) {
     word.Wanted("a list; begin each transform with a dash: - tokenize: {tokenizer: tokenizer.json}");
     return;
   }
-  constexpr std::string_view kKinds[] = {"tokenize", "chat", "filter", "select", "rename", "cast", "python"};
   int tokens_from_line = 0;
   for (const Word& item : word.Items()) {
     if (!item.IsMap() || item.yaml->map.size() != 1) {
       item.Fail(Cat(item.Found(), item.IsMap() && item.yaml->map.size() > 1 ? " of several keys" : "",
-                    " is not one transform; write one of ", Listed(kKinds), " and what it needs, each behind a dash of its own"));
+                    " is not one transform; write one of ", Listed(kTransformNames),
+                    " and what it needs, each behind a dash of its own"));
       continue;
     }
     const Yaml::Entry& entry = item.yaml->map.front();
     const Word what = item.Below(entry.key, entry.value);
-    auto found = std::ranges::find(kKinds, entry.key);
-    if (found == std::end(kKinds)) {
-      problems_.Add(entry.mark, what.path, Cat("no such transform", DidYouMean(entry.key, kKinds)));
+    auto found = std::ranges::find(kTransformNames, entry.key);
+    if (found == std::end(kTransformNames)) {
+      problems_.Add(entry.mark, what.path, Cat("no such transform", DidYouMean(entry.key, kTransformNames)));
       continue;
     }
     TransformSpec transform;
-    transform.kind = static_cast<TransformSpec::Kind>(found - kKinds);
+    transform.kind = static_cast<TransformSpec::Kind>(found - std::begin(kTransformNames));
     transform.line = entry.mark.line;
     ReadTransform(what, transform);
     if (transform.kind == TransformSpec::kTokenize || transform.kind == TransformSpec::kChat) {

@@ -63,6 +63,9 @@ struct TransformSpec {
   int line = 0;
 };
 
+// By TransformSpec::Kind.
+inline constexpr std::string_view kTransformNames[] = {"tokenize", "chat", "filter", "select", "rename", "cast", "python"};
+
 inline constexpr std::string_view kCastTypes[] = {"bool",   "int8",   "int16",   "int32",   "int64",   "uint8",  "uint16",
                                                   "uint32", "uint64", "float16", "float32", "float64", "string", "binary"};
 
@@ -147,7 +150,8 @@ struct Recipe {
   uint32_t group_size = 1;  // neighbouring samples of a source that must stay in one lane
   std::vector<std::string> broadcast_at;  // axes of the mesh whose ranks share the same data: cp, tp, pp; a hint to loaders
   MixSchedule mix;
-  std::vector<std::string> keep;
+  std::vector<std::string> keep;  // as the columns are called after the transforms
+  int keep_line = 0, holdout_line = 0;  // where those keys stand, for messages
   std::vector<std::string> notes;  // what was understood in a way that a person should be told ("weights sum to 1.2, normalised")
 
   // A failure lists everything that is wrong, one problem a line, each as "recipe.yaml:14:3: sources.web.weigth: no such key; did you mean weight?".

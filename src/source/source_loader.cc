@@ -14,6 +14,8 @@
 #include <mutex>
 #include <set>
 
+#include "base/log.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "source/block_pool.h"
 #include "source/format.h"
@@ -27,6 +29,7 @@ namespace {
 
 constexpr uint64_t kDefaultBudget = uint64_t{1} << 30;
 constexpr size_t kEpochsKept = 4;
+constexpr size_t kMostWarned = 10000;
 // Batches of a window from here on are not worth a copy.
 constexpr uint64_t kPartBytes = 128 << 10;
 
@@ -335,8 +338,14 @@ class Loader final : public SourceLoader {
       HR_ASSIGN_OR_RETURN(part, HoldOut(part, what));
       if (part->num_rows() == 0 || !transform_) continue;
       std::vector<BadRow> bad;
-      HR_ASSIGN_OR_RETURN(Batch transformed, transform_(part, seed, bad));
-      HR_ASSIGN_OR_RETURN(part, DropBad(*part, transformed, bad, what));
+      Result<Batch> transformed = transform_(part, seed, bad);
+      if (!transformed.ok()) {
+        if (bad.empty() || !bad.back().failed) return transformed.status().Annotate(what);
+        const int64_t row = bad.back().row;
+        return transformed.status().Annotate(
+            Cat(what, ": row ", Rows(*part).Value(row), " of ", inventory_->files[Files(*part).Value(row)].uri));
+      }
+      HR_ASSIGN_OR_RETURN(part, DropBad(*part, *transformed, bad, what));
       window->skipped += bad.size();
     }
     if (window->skipped > options_.bad_samples.limit) {
@@ -451,7 +460,7 @@ class Loader final : public SourceLoader {
   // What the transform made of `rows`, without those that it calls bad.
   Result<std::shared_ptr<arrow::RecordBatch>> DropBad(const arrow::RecordBatch& rows,
                                                       const std::shared_ptr<arrow::RecordBatch>& made,
-                                                      const std::vector<BadRow>& bad, const std::string& what) const {
+                                                      const std::vector<BadRow>& bad, const std::string& what) {
     for (std::string_view name : {kFileColumn, kRowColumn}) {
       const auto column = made->GetColumnByName(std::string(name));
       if (!column || column->type_id() != (name == kFileColumn ? arrow::Type::INT32 : arrow::Type::INT64)) {
@@ -468,9 +477,27 @@ class Loader final : public SourceLoader {
       if (!options_.bad_samples.skip && !row.skip) return BadSample(place);
       places.emplace(place.file, place.row);
     }
+    Warn(rows, bad);
     std::vector<bool> keep(made->num_rows());
     for (int64_t i = 0; i < made->num_rows(); ++i) keep[i] = !places.contains({Files(*made).Value(i), Rows(*made).Value(i)});
     return Filter(made, keep, what);
+  }
+
+  // A window is loaded again where there is little memory: its samples are not news then.
+  void Warn(const arrow::RecordBatch& rows, const std::vector<BadRow>& bad) {
+    if (options_.quiet) return;
+    std::lock_guard lock(mutex_);
+    size_t fresh = 0;
+    const BadRow* first = nullptr;
+    for (const BadRow& row : bad) {
+      if (warned_.size() >= kMostWarned || !warned_.emplace(Files(rows).Value(row.row), Rows(rows).Value(row.row)).second)
+        continue;
+      if (fresh++ == 0) first = &row;
+    }
+    if (first == nullptr) return;
+    HR_LOG(kWarning, "bad samples are left out", {"source", inventory_->source}, {"samples", fresh},
+           {"file", inventory_->files[Files(rows).Value(first->row)].uri}, {"row", Rows(rows).Value(first->row)},
+           {"why", first->why.substr(0, first->why.find('\n'))});
   }
 
   // Only groups of which all rows are there; `groups` says which is which.
@@ -511,6 +538,7 @@ class Loader final : public SourceLoader {
   std::list<std::pair<uint32_t, std::shared_ptr<const std::vector<uint32_t>>>> epochs_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::set<std::pair<int32_t, int64_t>> warned_;  // samples that are left out and were told of
   std::set<GroupKey> busy_;  // groups that somebody reads at the moment
   size_t ahead_ = 0;
 };
@@ -532,7 +560,17 @@ Result<std::unique_ptr<SourceLoader>> SourceLoader::Open(const SourceSpec& spec,
   for (const std::string& name : wanted) {
     if (all->GetFieldIndex(name) >= 0) continue;
     std::string names;
-    for (const auto& field : all->fields()) names += Cat(names.empty() ? "" : ", ", field->name());
+    std::vector<std::string_view> there;
+    for (const auto& field : all->fields()) {
+      names += Cat(names.empty() ? "" : ", ", field->name());
+      there.push_back(field->name());
+    }
+    if (auto asked = options.asked_by.find(name); asked != options.asked_by.end()) {
+      const std::string_view near = Nearest(name, there);
+      return Status(Code::kInvalidArgument,
+                    Cat(asked->second, " asks for the column \"", name, "\", and source ", spec.name, " has none",
+                        near.empty() ? "" : Cat("; did you mean ", near, "?"), near.empty() ? "; it has: " : " It has: ", names));
+    }
     return Status(Code::kInvalidArgument, Cat("source ", spec.name, " has no column \"", name, "\"; it has: ", names));
   }
   std::vector<std::shared_ptr<arrow::Field>> fields;

@@ -10,6 +10,7 @@
 #include <arrow/record_batch.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct BadRow {
   int64_t row;  // of the batch
   std::string why;
   bool skip = false;  // the transform's own on_error says so: it is dropped whatever bad_samples says
+  bool failed = false;  // the whole transform failed, and here: its Status says why
 };
 
 // What happens to rows before they are planned (transform/). Batches carry the columns `__file` (int32, index into the inventory's files) and
@@ -58,6 +60,8 @@ struct SourceLoaderOptions {
   uint64_t limit = 0;
   BadSamples bad_samples;
   std::vector<std::string> columns;  // that are read at all; empty: all
+  std::map<std::string, std::string> asked_by;  // which words of the recipe want a column, for the message that it is not there
+  bool quiet = false;  // says nothing about bad samples that are left out: somebody reads them again
   bool row_by_row = false;  // the transform makes the same of a row whatever batch it comes in
   std::shared_ptr<WindowBudget> budget;
 };

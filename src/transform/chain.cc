@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/text.h"
+#include "recipe/columns.h"
 #include "recipe/expression.h"
 #include "transform/batch.h"
 #include "transform/columns.h"
@@ -15,69 +15,22 @@
 namespace headrace {
 namespace {
 
-constexpr const char* kKindNames[] = {"tokenize", "chat", "filter", "select", "rename", "cast", "python"};
-
-std::vector<std::string> FilterColumns(const TransformSpec& spec) {
-  auto expression = Expression::Parse(spec.expression);
-  return expression.ok() ? expression->columns() : std::vector<std::string>{};
-}
-
-// The columns that a transform names; for Python nobody can tell.
-std::vector<std::string> ReadBy(const TransformSpec& spec) {
-  switch (spec.kind) {
-    case TransformSpec::kTokenize: return {spec.from.empty() ? "text" : spec.from};
-    case TransformSpec::kChat: return {spec.from.empty() ? "messages" : spec.from};
-    case TransformSpec::kFilter: return FilterColumns(spec);
-    case TransformSpec::kSelect: return spec.columns;
-    case TransformSpec::kRename:
-    case TransformSpec::kCast: {
-      std::vector<std::string> names;
-      for (const auto& [name, _] : spec.names) names.push_back(name);
-      return names;
-    }
-    case TransformSpec::kPython: break;
-  }
-  return {};
-}
-
 // Whether what `transforms[index]` makes tokens of is still asked for afterwards.
 bool IsKept(const Recipe& recipe, size_t index) {
-  const std::string from = ReadBy(recipe.transforms[index]).front();
+  const std::string from = ColumnsNamedBy(recipe.transforms[index]).front();
   auto asked = [&](const std::vector<std::string>& names) { return std::ranges::find(names, from) != names.end(); };
   if (asked(recipe.keep)) return true;
   for (size_t i = index + 1; i < recipe.transforms.size(); i++) {
-    if (asked(ReadBy(recipe.transforms[i]))) return true;
+    if (asked(ColumnsNamedBy(recipe.transforms[i]))) return true;
   }
   return false;
-}
-
-std::vector<std::string> ReadsOf(const Recipe& recipe) {
-  std::set<std::string> read, made;
-  for (const auto& spec : recipe.transforms) {
-    if (spec.kind == TransformSpec::kPython) return {};
-    for (const auto& name : ReadBy(spec)) {
-      if (!made.contains(name) && name != kFileColumn && name != kRowColumn) read.insert(name);
-    }
-    if (spec.kind == TransformSpec::kTokenize || spec.kind == TransformSpec::kChat) made.insert("tokens");
-    if (spec.kind == TransformSpec::kChat) made.insert("loss_mask");
-    if (spec.kind == TransformSpec::kRename) {
-      for (const auto& [old_name, name] : spec.names) made.erase(old_name);
-      for (const auto& [old_name, name] : spec.names) made.insert(name);
-    }
-  }
-  if (!made.contains("tokens")) {
-    // Only packing says that it is tokens that are wanted; else the recipe's columns are whatever the lake has.
-    if (!recipe.pack) return {};
-    read.insert("tokens");
-  }
-  return {read.begin(), read.end()};
 }
 
 class Chain final : public TransformChain {
  public:
   static Result<std::unique_ptr<TransformChain>> Make(const Recipe& recipe, const TransformOptions& options) {
     auto chain = std::make_unique<Chain>();
-    chain->reads_ = ReadsOf(recipe);
+    for (ColumnUse& use : ColumnsOfTransforms(recipe)) chain->reads_.push_back(std::move(use.column));
     // Tokenizers like large batches, and Python may look at all of one.
     chain->row_by_row_ = std::ranges::none_of(recipe.transforms, [](const TransformSpec& spec) {
       return spec.kind == TransformSpec::kTokenize || spec.kind == TransformSpec::kChat || spec.kind == TransformSpec::kPython;
@@ -86,9 +39,9 @@ class Chain final : public TransformChain {
       const TransformSpec& spec = recipe.transforms[i];
       auto made = chain->MakeOne(recipe, i, options);
       if (!made.ok()) {
-        return made.status().Annotate(Cat(recipe.name.empty() ? "the recipe" : recipe.name,
-                                          spec.line > 0 ? Cat(":", spec.line) : "", ": ", kKindNames[spec.kind]));
+        return made.status().Annotate(Cat(PlaceOf(recipe, spec.line), kTransformNames[spec.kind]));
       }
+      chain->places_.push_back(Cat(PlaceOf(recipe, spec.line), kTransformNames[spec.kind]));
       chain->transforms_.push_back(*std::move(made));
     }
     return std::unique_ptr<TransformChain>(std::move(chain));
@@ -98,13 +51,21 @@ class Chain final : public TransformChain {
     BatchPointer current = batch;
     for (size_t i = 0; i < transforms_.size(); i++) {
       std::vector<BadRow> found;
-      HR_ASSIGN_OR_RETURN(BatchPointer next, transforms_[i]->Apply(current, MixSeed(seed, i), found));
+      Result<BatchPointer> next = transforms_[i]->Apply(current, MixSeed(seed, i), found);
+      if (!next.ok()) {
+        bad.clear();
+        for (auto& row : found) {
+          if (row.failed) bad.push_back({current != batch ? RowWithOrigin(*batch, *current, row.row) : row.row, "", false, true});
+        }
+        return next.status().Annotate(places_[i]);
+      }
       for (auto& row : found) {
+        row.why = Cat(places_[i], ": ", row.why);
         // By the number that it has for the caller.
         if (current != batch) row.row = RowWithOrigin(*batch, *current, row.row);
         bad.push_back(std::move(row));
       }
-      current = std::move(next);
+      current = *std::move(next);
     }
     std::ranges::stable_sort(bad, {}, &BadRow::row);
     return current;
@@ -152,6 +113,7 @@ class Chain final : public TransformChain {
   }
 
   std::vector<std::unique_ptr<Transform>> transforms_;
+  std::vector<std::string> places_;  // in the recipe, of each: "recipe.yaml:7: filter"
   TokenTransform* tokens_ = nullptr;  // the last one, in transforms_
   bool native_ = false;
   bool row_by_row_ = true;

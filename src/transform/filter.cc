@@ -116,7 +116,13 @@ class Filter final : public Transform {
     for (; row < batch->num_rows(); row++) {
       auto stays = expression_.Test(values);
       if (!stays.ok()) {
-        bad.push_back({row, stays.status().message()});
+        // A column has one type in all rows: it is the expression that is wrong.
+        std::string types;
+        for (size_t i = 0; i < columns.size(); i++)
+          types += Cat(i == 0 ? "" : ", ", expression_.columns()[i], " is ", columns[i]->type()->ToString());
+        return Status(Code::kInvalidArgument,
+                      Cat("the filter \"", expression_.text(), "\" does not fit the types of its columns (", types,
+                          "): ", stays.status().message(), ". `cast` changes a column's type"));
       } else if (*stays) {
         rows.push_back(row);
       }

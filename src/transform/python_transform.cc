@@ -29,13 +29,7 @@ class Python final : public Transform {
     if (on_error_ == "skip") {
       std::vector<BatchPointer> parts;
       int hangs = 0;
-      size_t before = bad.size();
       HR_RETURN_IF_ERROR(Split(batch, 0, seed, hangs, parts, bad));
-      if (bad.size() > before) {
-        HR_LOG(kWarning, "samples at which a python transform failed are left out", {"call", call_->call()},
-               {"samples", bad.size() - before}, {"first", OriginOf(*batch, bad[before].row)},
-               {"error", bad[before].why.substr(0, bad[before].why.find('\n'))});
-      }
       if (parts.empty()) return batch->Slice(0, 0);
       if (parts.size() == 1) return parts[0];
       HR_ASSIGN_OR_RETURN_ARROW(
@@ -54,7 +48,7 @@ class Python final : public Transform {
                {"first_sample", OriginOf(*batch, 0)});
       }
     }
-    return Report(batch, seed, failure);
+    return Report(batch, seed, failure, bad);
   }
 
   std::map<std::string, std::string> Fingerprints() const override { return call_->Fingerprints(); }
@@ -82,9 +76,10 @@ class Python final : public Transform {
       return Status::Ok();
     }
     if (answer.failure->kind == WorkerFailure::kHung && ++hangs >= kMaxHangs) {
+      bad.push_back({first, "", false, true});
       return Status(Code::kTimeout, Cat("the python transform ", call_->call(), " gave no answer ", hangs,
-                                        " times for one batch, the last time at the sample ", OriginOf(*batch, 0),
-                                        ": that is not a bad sample or two\n", answer.failure->traceback));
+                                        " times for one batch, the last time here: that is not a bad sample or two\n",
+                                        answer.failure->traceback));
     }
     if (batch->num_rows() == 1) {
       bad.push_back({first, Words(*answer.failure), true});
@@ -95,8 +90,10 @@ class Python final : public Transform {
     return Split(batch->Slice(half), first + half, MixSeed(seed, 3), hangs, parts, bad);
   }
 
-  Status Report(BatchPointer batch, uint64_t seed, WorkerFailure failure) {
+  // The last row of `bad` is the sample, or the first of those among which it is.
+  Status Report(BatchPointer batch, uint64_t seed, WorkerFailure failure, std::vector<BadRow>& bad) {
     double spent = 0;
+    int64_t first = 0;
     while (batch->num_rows() > 1) {
       if (failure.kind == WorkerFailure::kHung && (spent += timeout_seconds_) > kMaxSearchSeconds) break;
       int64_t half = batch->num_rows() / 2;
@@ -109,16 +106,17 @@ class Python final : public Transform {
         found = true;
         failure = *std::move(answer->failure);
         batch = halves[i];
+        first += i * half;
         seed = MixSeed(seed, 2 + static_cast<uint64_t>(i));
       }
       // Only the rows together do it.
       if (!found) break;
     }
-    std::string where = batch->num_rows() == 1 ? Cat("at the sample (", OriginOf(*batch, 0), ")")
-                                               : Cat("somewhere in the ", batch->num_rows(), " samples from (",
-                                                     OriginOf(*batch, 0), ") to (", OriginOf(*batch, batch->num_rows() - 1), ")");
+    bad.push_back({first, "", false, true});
+    const std::string where =
+        batch->num_rows() == 1 ? "" : Cat(" somewhere in the ", batch->num_rows(), " samples that begin here");
     return Status(failure.kind == WorkerFailure::kHung ? Code::kTimeout : Code::kInvalidArgument,
-                  Cat("the python transform ", call_->call(), " failed ", where, ": ", Words(failure)));
+                  Cat("the python transform ", call_->call(), " failed", where, ": ", Words(failure)));
   }
 
   static std::string Words(const WorkerFailure& failure) {

@@ -302,21 +302,24 @@ TEST_F(PythonTest, SaysWhatIsWrongWithWhatCameBack) {
 TEST_F(PythonTest, NamesTheSampleThatRaised) {
   Python("raises_at_5");
   std::string failure = Failure(Numbers(9));
-  EXPECT_THAT(failure, HasSubstr("fixes:raises_at_5 failed at the sample (file 3, row 105): ValueError: five is right out"));
+  EXPECT_THAT(failure, HasSubstr("fixes:raises_at_5 failed: ValueError: five is right out"));
   EXPECT_THAT(failure, HasSubstr("fixes.py\", line"));
+  ASSERT_EQ(bad.size(), 1u);
+  EXPECT_TRUE(bad[0].failed);
+  EXPECT_EQ(bad[0].row, 5);
 }
 
 TEST_F(PythonTest, NamesTheSampleThatCrashed) {
   Python("crashes_at_5");
   std::string failure = Failure(Numbers(6));
-  EXPECT_THAT(failure, HasSubstr("failed at the sample (file 3, row 105): the worker process was killed by SIGSEGV"));
+  EXPECT_THAT(failure, HasSubstr("failed: the worker process was killed by SIGSEGV"));
   EXPECT_THAT(failure, HasSubstr("in crashes_at_5"));  // the stack of a process that is no more
 }
 
 TEST_F(PythonTest, EndsAHangAndShowsWhereItHung) {
   Python("hangs_at_5", "raise", 0.3);
   std::string failure = Failure(Numbers(6));
-  EXPECT_THAT(failure, HasSubstr("failed at the sample (file 3, row 105): no answer within 0.3 s"));
+  EXPECT_THAT(failure, HasSubstr("failed: no answer within 0.3 s"));
   EXPECT_THAT(failure, HasSubstr("in hangs_at_5"));
 }
 
@@ -480,8 +483,8 @@ TEST_P(TokenizeTest, TextThatIsNotUtf8IsABadRow) {
   EXPECT_EQ(Json(**made, "text"), "a ü");
   EXPECT_EQ(Json(**made, "tokens"), "list<item: int32>[1] list<item: int32>[3]");
   ASSERT_EQ(bad.size(), 2u);
-  EXPECT_EQ(bad[0].why, "'text': the text is not valid UTF-8 at byte 2");
-  EXPECT_EQ(bad[1].why, "'text': the text is not valid UTF-8 at byte 0");
+  EXPECT_EQ(bad[0].why, "the recipe: tokenize: 'text': the text is not valid UTF-8 at byte 2");
+  EXPECT_EQ(bad[1].why, "the recipe: tokenize: 'text': the text is not valid UTF-8 at byte 0");
 }
 
 TEST_P(TokenizeTest, ASpecialTokenThatIsNotThereIsAnErrorThatSaysWhatToDo) {
