@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +32,54 @@ def test_the_gate_opens_for_a_good_store_and_no_other(headrace: Headrace, tmp_pa
     wrong = gate(headrace, "nope://x")
     assert wrong.returncode == 1
     assert wrong.stdout.startswith("no: ")
+
+
+def blocks_of(page: Path) -> list[tuple[str, str]]:
+    """The language and text of each fenced block."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_tutorial_runs_as_it_is_printed(headrace: Headrace, tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("headrace._core", reason="THE EXTENSION IS NOT BUILT: `make build`")
+    # `python` and `headrace` are what they are for a reader who has activated the environment.
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "python").symlink_to(sys.executable)
+    (tools / "headrace").symlink_to(headrace.binary)
+    place = tmp_path / "place"
+    place.mkdir()
+    environment = headrace.environment | {
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "HEADRACE_BIN": str(headrace.binary),
+        "HEADRACE_PYTHON": sys.executable,
+    }
+    said = []
+    for language, text in blocks_of(ROOT / "docs" / "guide" / "first-steps.md"):
+        if language == "sh":
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", text],
+                cwd=place,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, text + done.stdout + done.stderr
+            said.append(done.stdout)
+        else:
+            name = re.match(r"# (\S+\.(?:py|yaml))\n", text)
+            assert name, f"a block of {language} does not say which file it is"
+            (place / name.group(1)).write_text(text)
+    training = next(text for text in said if "loss" in text)
+    losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", training)]
+    assert losses[-1] < 0.75 * losses[0], training
+    assert re.findall(r"^step (\d+):", training, re.MULTILINE)[:4] == ["0", "10", "20", "30"], "it went on where it stopped"
+    assert "stopped after step 19\n" in training
+    assert "river" in "".join(said), "cat shows the text"
+    assert said[-1].startswith("0 (16, 64) {'web':")
 
 
 def run(*command: object) -> str:
