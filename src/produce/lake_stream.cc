@@ -245,11 +245,12 @@ Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecip
   own.fingerprints = opened->lake_->Fingerprints();
   own.holdout = options.holdout;
   if (own.Hash() != opened->log_->info().recipe_hash) {
-    return Status(Code::kConflict,
-                  Cat("the stream ", store.Describe(), " was begun with another recipe than ", recipe.name, ":",
-                      Differences(own, opened->kept_),
-                      "\nOn a living stream the mixture, lead, retain and new sources may change (`headrace mix --help`); "
-                      "for everything else begin another stream"));
+    return Status(
+        Code::kConflict,
+        Cat("the stream ", store.Describe(), " was begun with another recipe than ", recipe.name, ":",
+            Differences(own, opened->kept_),
+            "\nOn a living stream the mixture, lead, retain, bad_samples and new sources may change (`headrace mix --help`); "
+            "for everything else begin another stream"));
   }
   opened->layout_ = LayoutOf(opened->log_->info().columns);
   opened->sources_ =

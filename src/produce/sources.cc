@@ -31,7 +31,10 @@ Status Sources::Open(const std::vector<StreamSource>& wanted, ObjectStore& store
     opened->spec = wanted[i].spec;
     // Secrets are not in the stream: this process's own recipe has them, if it knows the source.
     auto own = std::ranges::find(recipe_.sources, opened->spec.name, &SourceSpec::name);
-    if (own != recipe_.sources.end()) opened->spec.storage_options = own->storage_options;
+    if (own != recipe_.sources.end()) {
+      opened->spec.storage_options = own->storage_options;
+      opened->spec.bad_samples = own->bad_samples;  // may change, as the recipe's may
+    }
     HR_ASSIGN_OR_RETURN(Bytes bytes, GetByContent(store, wanted[i].inventory, deadline));
     HR_ASSIGN_OR_RETURN(Inventory inventory, Inventory::Decode(bytes.AsText(), store.Describe(wanted[i].inventory)));
     SourceLoaderOptions options;

@@ -17,13 +17,8 @@ namespace {
 
 using Json = nlohmann::json;  // its maps are sorted, so that equal recipes give equal texts
 
-Json ToJson(const BadSamples& bad) {
-  if (!bad.skip) return "raise";
-  if (bad.limit == UINT64_MAX) return "skip";
-  return {{"skip", bad.limit}};
-}
-
-// Workers and timeouts may change: they decide how fast, not what.
+// Workers and timeouts may change: they decide how fast, not what. So may what happens to samples that fail (bad_samples, on_error): as long as they
+// end the producer nothing is made of their windows, and later that is made which would have been.
 Json ToJson(const TransformSpec& transform) {
   switch (transform.kind) {
     case TransformSpec::kTokenize:
@@ -38,7 +33,7 @@ Json ToJson(const TransformSpec& transform) {
     case TransformSpec::kSelect: return {{"select", transform.columns}};
     case TransformSpec::kRename: return {{"rename", transform.names}};
     case TransformSpec::kCast: return {{"cast", transform.names}};
-    case TransformSpec::kPython: return {{"python", {{"call", transform.call}, {"on_error", transform.on_error}}}};
+    case TransformSpec::kPython: return {{"python", {{"call", transform.call}}}};
   }
   return nullptr;
 }
@@ -79,7 +74,6 @@ Json ToJson(const Until& until) {
 
 std::string SourceSpec::Fingerprint() const {
   Json json = {{"name", name}, {"format", format}, {"files", files}, {"epochs", epochs}, {"limit", limit}};
-  if (bad_samples) json["bad_samples"] = ToJson(*bad_samples);
   if (format == "tokens") {
     json["dtype"] = DtypeName(dtype);
     if (eos) {
@@ -106,7 +100,6 @@ std::string Recipe::Canonical() const {
                {"until", ToJson(until)},
                {"drop_last", drop_last},
                {"shuffle_window", shuffle_window},
-               {"bad_samples", ToJson(bad_samples)},
                {"transform", chain},
                {"pack", pack ? ToJson(*pack) : Json(nullptr)},
                {"cost", ToJson(cost)},

@@ -41,7 +41,7 @@ struct SourceSpec {
   StorageOptions storage_options;
   int line = 0;  // in the recipe, for messages
 
-  // Everything that decides which samples there are and in which order; not weight, at_end, storage_options.
+  // Everything that decides which samples there are and in which order; not weight, at_end, bad_samples, storage_options.
   std::string Fingerprint() const;
 };
 
@@ -163,7 +163,7 @@ struct Recipe {
   double Epochs(const SourceSpec& source) const;
   // A transform that makes tokens, or nothing.
   const TransformSpec* Tokenizer() const;
-  // What may not change while a stream lives, as canonical JSON: all but stream, lead, retain, the mixture, and the list of sources (each of
+  // What may not change while a stream lives, as canonical JSON: all but stream, lead, retain, bad_samples, the mixture, and the list of sources (each of
   // which has a fingerprint of its own). `RecipeHash` adds files and callables.
   std::string Canonical() const;
 };

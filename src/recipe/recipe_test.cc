@@ -242,8 +242,8 @@ TEST(Recipe, TheCanonicalFormHoldsWhatMayNotChange) {
   EXPECT_EQ(
       before,
       Good(std::string("# the same\n") + kSmall + "lanes: 64\nuntil: {epochs: 1.0}\nchunk: {lane_bytes: 1MB}\n").Canonical());
-  for (const char* same :
-       {"stream: /tmp/x", "lead: unlimited", "retain: all", "broadcast_at: tp", "mix: {schedule: {0: {web: 1}}}"}) {
+  for (const char* same : {"stream: /tmp/x", "lead: unlimited", "retain: all", "broadcast_at: tp", "bad_samples: skip",
+                           "bad_samples: {skip: 3}", "mix: {schedule: {0: {web: 1}}}"}) {
     EXPECT_EQ(before, Good(std::string(kSmall) + same).Canonical()) << same;
   }
   for (const char* other : {"seed: 1",
@@ -256,8 +256,6 @@ TEST(Recipe, TheCanonicalFormHoldsWhatMayNotChange) {
                             "drop_last: false",
                             "holdout: {fraction: 0.1}",
                             "shuffle: false",
-                            "bad_samples: skip",
-                            "bad_samples: {skip: 3}",
                             "transform: [{filter: a > 1}]",
                             "transform: [{filter: a > 2}]",
                             "transform: [{tokenize: t}]",
@@ -283,7 +281,7 @@ TEST(Recipe, TheCanonicalFormHoldsWhatMayNotChange) {
     EXPECT_NE(packed("{length: 8}"), packed(other)) << other;
   }
   const std::string python = "transform: [{python: {call: \"a:b\", workers: ";
-  EXPECT_EQ(Good(kSmall + python + "1}}]").Canonical(), Good(kSmall + python + "8, timeout: 5m}}]").Canonical());
+  EXPECT_EQ(Good(kSmall + python + "1}}]").Canonical(), Good(kSmall + python + "8, timeout: 5m, on_error: skip}}]").Canonical());
 }
 
 TEST(Recipe, ASourcesFingerprintIsAboutItsSamples) {
@@ -292,12 +290,11 @@ TEST(Recipe, ASourcesFingerprintIsAboutItsSamples) {
   };
   const std::string before = fingerprint("{files: a.parquet}");
   for (const char* same : {"{files: [a.parquet]}", "{files: a.parquet, weight: 3}", "{files: a.parquet, at_end: stop}",
-                           "{files: a.parquet, storage_options: {region: x}}"}) {
+                           "{files: a.parquet, storage_options: {region: x}}", "{files: a.parquet, bad_samples: skip}"}) {
     EXPECT_EQ(before, fingerprint(same)) << same;
   }
-  for (const char* other :
-       {"{files: b.parquet}", "{files: a.parquet, format: arrow}", "{files: a.parquet, limit: 3}",
-        "{files: a.parquet, epochs: 2}", "{files: a.parquet, bad_samples: skip}", "{files: a, format: tokens, eos: 0}"}) {
+  for (const char* other : {"{files: b.parquet}", "{files: a.parquet, format: arrow}", "{files: a.parquet, limit: 3}",
+                            "{files: a.parquet, epochs: 2}", "{files: a, format: tokens, eos: 0}"}) {
     EXPECT_NE(before, fingerprint(other)) << other;
   }
   EXPECT_NE(fingerprint("{files: a, format: tokens, eos: 0}"), fingerprint("{files: a, format: tokens, eos: 1}"));

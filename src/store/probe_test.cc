@@ -288,13 +288,12 @@ TEST_F(ProbeTest, RunsOutOfTimeWithoutAVerdict) {
   }
 }
 
-TEST_F(ProbeTest, AStoreThatFailsUntilTheTimeIsOverIsUntestedAndSaysHowItFailed) {
+TEST_F(ProbeTest, AStoreThatFailsUntilTheTimeIsOverIsUntested) {
   for (int s : {2, 5, 9}) {
     auto store = Faulty(FaultPlan().Always(StoreOp::kPut, Fault::FailBefore()).Always(StoreOp::kCreate, Fault::FailBefore()));
     ProbeReport report = Probed(*store, seconds(s));
     EXPECT_EQ(report.broken(), nullptr) << Summary(report);
     EXPECT_EQ(report.untested.code(), Code::kTimeout) << Summary(report);
-    EXPECT_THAT(report.untested.message(), HasSubstr("no answer")) << Summary(report);
   }
 }
 

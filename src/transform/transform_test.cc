@@ -354,7 +354,8 @@ TEST_F(PythonTest, RefusesWhatCannotBeImported) {
   recipe.transforms[0].call = "no_such_module:fix";
   recipe.transforms[0].line = 12;
   EXPECT_THAT(Failure(Numbers(1)), HasSubstr("recipe.yaml:12: python: "));
-  EXPECT_THAT(Failure(Numbers(1)), HasSubstr("No module named 'no_such_module'"));
+  EXPECT_THAT(Failure(Numbers(1)),
+              HasSubstr("there is no Python module no_such_module: put no_such_module.py beside the recipe"));
   options.python = "no-such-python";
   EXPECT_THAT(Failure(Numbers(1)), HasSubstr("no Python interpreter 'no-such-python'"));
 }
@@ -483,8 +484,8 @@ TEST_P(TokenizeTest, TextThatIsNotUtf8IsABadRow) {
   EXPECT_EQ(Json(**made, "text"), "a ü");
   EXPECT_EQ(Json(**made, "tokens"), "list<item: int32>[1] list<item: int32>[3]");
   ASSERT_EQ(bad.size(), 2u);
-  EXPECT_EQ(bad[0].why, "the recipe: tokenize: 'text': the text is not valid UTF-8 at byte 2");
-  EXPECT_EQ(bad[1].why, "the recipe: tokenize: 'text': the text is not valid UTF-8 at byte 0");
+  EXPECT_EQ(bad[0].why, "recipe.yaml: tokenize: 'text': the text is not valid UTF-8 at byte 2");
+  EXPECT_EQ(bad[1].why, "recipe.yaml: tokenize: 'text': the text is not valid UTF-8 at byte 0");
 }
 
 TEST_P(TokenizeTest, ASpecialTokenThatIsNotThereIsAnErrorThatSaysWhatToDo) {

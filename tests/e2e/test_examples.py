@@ -45,7 +45,8 @@ def test_the_tutorial_runs_as_it_is_printed(headrace: Headrace, tmp_path: Path) 
     # `python` and `headrace` are what they are for a reader who has activated the environment.
     tools = tmp_path / "bin"
     tools.mkdir()
-    (tools / "python").symlink_to(sys.executable)
+    (tools / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tools / "python").chmod(0o755)
     (tools / "headrace").symlink_to(headrace.binary)
     place = tmp_path / "place"
     place.mkdir()

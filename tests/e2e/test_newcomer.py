@@ -78,14 +78,14 @@ def test_a_null_is_no_value(headrace: Headrace, tmp_path: Path, values: pa.Array
     if values.type == pa.null():
         return
     assert produce(headrace, tmp_path, keep=["x", "n"], bad_samples="skip").status == 0
-    assert column(tmp_path, "n") == [0, 2]
+    assert sorted(column(tmp_path, "n")) == [0, 2]
 
 
 def test_nulls_in_columns_that_nobody_uses_do_no_harm_and_filters_see_them(headrace: Headrace, tmp_path: Path) -> None:
     write(tmp_path, n=pa.array([0, 1, 2]), x=pa.array([None, "b", "c"]), y=pa.array(["a", "b", None]))
     done = produce(headrace, tmp_path, keep=["n"], transform=[{"filter": "y is not null"}])
     assert done.status == 0, done.err
-    assert column(tmp_path, "n") == [0, 1]
+    assert sorted(column(tmp_path, "n")) == [0, 1]
 
 
 def test_a_null_among_packed_tokens_is_bad(headrace: Headrace, tmp_path: Path) -> None:
@@ -106,13 +106,20 @@ def test_truths_are_carried(headrace: Headrace, tmp_path: Path) -> None:
         flags=pa.array([truths[:i] for i in range(21)]),
         fixed=pa.array([[t, not t] for t in truths], pa.list_(pa.bool_(), 2)),
         n=pa.array([int(t) for t in truths]),
+        i=pa.array(range(21)),
     )
     done = produce(headrace, tmp_path, transform=[{"cast": {"n": "bool"}}])
     assert done.status == 0, done.err
-    assert column(tmp_path, "b") == truths
-    assert column(tmp_path, "n") == truths
-    assert [row.tolist() for row in column(tmp_path, "flags")] == [truths[:i] for i in range(21)]
-    assert [row.tolist() for row in column(tmp_path, "fixed")] == [[t, not t] for t in truths]
+    # Balancing may deal the samples of a step in another order.
+    order = np.argsort(column(tmp_path, "i"))
+    for name, expected in {
+        "b": truths,
+        "n": truths,
+        "flags": [truths[:i] for i in range(21)],
+        "fixed": [[t, not t] for t in truths],
+    }.items():
+        found = column(tmp_path, name)
+        assert [found[i].tolist() for i in order] == expected
     with hr.Loader(str(tmp_path / "out"), role="eval") as loader:
         assert loader.step(0)["b"].dtype == np.bool_
     assert '"dtype": "bool"' in headrace("inspect", tmp_path / "out", "--json").out
@@ -205,7 +212,7 @@ def test_words_of_the_command_line(headrace: Headrace, tmp_path: Path) -> None:
         (("cat", out, "--step", "-1"), '--step: "-1" is not a whole number'),
         (("append", out, "--strand", "x"), '--strand: "x" is not a whole number'),
         (("mix", out), "--set"),
-        (("produce", tmp_path / "recipe.yaml", "--memory", "1KB"), "--memory: 1.0KB is too little: at least 16"),
+        (("produce", tmp_path / "recipe.yaml", "--memory", "1KB"), "--memory: 1KB is too little: at least 16MB"),
     ]:
         wrong = headrace(*words)
         assert (wrong.status, says in wrong.err) == (2, True), wrong.err
