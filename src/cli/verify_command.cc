@@ -25,8 +25,9 @@ class VerifyCommand final : public Command {
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
     app.footer(
-        "Reads all that the newest manifest refers to: every chunk that is not trimmed and its checksums, the index, the chain of every strand, and\n"
-        "where the stream has a recipe, that, its mixtures and the inventories of its sources. Not lineage and status objects, nor the lake.\n"
+        "Reads all that the newest manifest refers to: every chunk that is not trimmed and its checksums, the index, the chain of every\n"
+        "strand, and where the stream has a recipe, that, its mixtures and the inventories of its sources. Not lineage and status objects,\n"
+        "nor the lake.\n"
         "\n"
         "  headrace verify /data/live\n"
         "  headrace verify s3://bucket/live --json");
