@@ -41,9 +41,8 @@ class DigestCommand final : public Command {
     uint64_t to = to_.value_or(state->manifest.frontier_step);
     if (from > to) return Status(Code::kInvalidArgument, fmt::format("there are no steps from {} to {}", from, to));
     if (to > state->manifest.frontier_step) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("--to {}: the stream has {} steps{}, so the last --to is {}", to, state->manifest.frontier_step,
-                                state->manifest.finished ? "" : " so far", state->manifest.frontier_step));
+      return Status(Code::kNotFound, fmt::format("--to {}: there are {} steps{}", to, state->manifest.frontier_step,
+                                                 state->manifest.finished ? ", and the stream ends there" : " so far"));
     }
     nlohmann::json steps = nlohmann::json::array();
     Sha256 all;

@@ -218,7 +218,7 @@ def test_words_of_the_command_line(headrace: Headrace, tmp_path: Path) -> None:
         assert (wrong.status, says in wrong.err) == (2, True), wrong.err
     beyond = headrace("digest", out, "--to", "1000")
     assert (beyond.status, beyond.out) == (1, "")
-    assert f"the stream has {steps} steps" in beyond.err
+    assert f"there are {steps} steps" in beyond.err
     assert [producer["name"] for producer in headrace("inspect", out, "--json").json["producers"]] == ["mill-3"]
     assert "producer  mill-3 (" in headrace("inspect", out).out
     assert headrace("demo", "--help").out.startswith("usage: headrace demo [DIR] [options]")
