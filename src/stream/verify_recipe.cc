@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/hash.h"
-#include "base/text.h"
+#include "stream/mixture_object.h"
 
 namespace headrace {
 namespace {
@@ -21,8 +21,7 @@ class RecipeVerifier {
     StreamLog::StatePtr state = log_.known();
     for (const MixtureRef& mixture : state->manifest.mixtures) {
       if (mixture.number == 0) continue;  // it is in the recipe
-      HR_RETURN_IF_ERROR(
-          CheckJson(Cat("mixtures/", mixture.number, "-", Hex(&mixture.nonce, sizeof(mixture.nonce))), /*by_content=*/false));
+      HR_RETURN_IF_ERROR(CheckJson(MixtureKey(mixture.number, mixture.nonce), /*by_content=*/false));
     }
     for (const std::string& key : inventories_) HR_RETURN_IF_ERROR(Read(key, /*by_content=*/true).status());
     return {};
