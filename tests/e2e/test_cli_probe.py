@@ -37,8 +37,12 @@ def test_a_folder_is_safe_and_left_as_it_was(headrace: Headrace, tmp_path: Path)
 
 def test_a_bucket_is_safe_and_left_as_it_was(headrace: Headrace, bucket: Bucket) -> None:
     done = headrace("probe", bucket.uri, "--json", env=bucket.env)
-    assert done.status == 0, done.err
-    check_safe(done.json)
+    if bucket.server == "moto" and done.status == 1:
+        # Its creates are not atomic; whether two of 32 meet in the gap depends on the machine's load.
+        assert [check["name"] for check in done.json["checks"] if check["verdict"] != "passed"] == ["race"]
+    else:
+        assert done.status == 0, done.err
+        check_safe(done.json)
     assert done.json["store"] == bucket.uri.split("?")[0]
     assert bucket.keys() == []
     assert bucket.uploads() == []
