@@ -216,17 +216,7 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPlain(uint64_t step) {
   }
   std::vector<Sequence> sequences;
   sequences.reserve(wanted);
-  for (size_t i = 0; i < wanted; ++i) {
-    Drawn& drawn = buffer[i];
-    Sequence sequence;
-    sequence.length = drawn.length;
-    sequence.pieces.push_back({std::move(drawn.sample), 0, drawn.length, 0});
-    for (Member& member : drawn.rest) {
-      sequence.pieces.push_back({std::move(member.sample), 0, member.length, sequence.length});
-      sequence.length += member.length;
-    }
-    sequences.push_back(std::move(sequence));
-  }
+  for (size_t i = 0; i < wanted; ++i) sequences.push_back(buffer[i].Whole());
   buffer.erase(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(wanted));
   return std::optional<StepPlan>(PlanStep(recipe, sources.size(), 0, std::move(sequences), cost));
 }
@@ -252,16 +242,7 @@ Result<std::vector<Sequence>> Planner::Remainder(uint64_t) {
   }
   std::vector<Sequence> sequences;
   if (!parts.recipe.pack) {
-    for (Drawn& drawn : parts.buffer) {
-      Sequence sequence;
-      sequence.length = drawn.length;
-      sequence.pieces.push_back({std::move(drawn.sample), 0, drawn.length, 0});
-      for (Member& member : drawn.rest) {
-        sequence.pieces.push_back({std::move(member.sample), 0, member.length, sequence.length});
-        sequence.length += member.length;
-      }
-      sequences.push_back(std::move(sequence));
-    }
+    for (Drawn& drawn : parts.buffer) sequences.push_back(drawn.Whole());
     parts.buffer.clear();
     return sequences;
   }

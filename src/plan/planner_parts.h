@@ -36,6 +36,18 @@ struct Drawn {
     for (const Member& member : rest) sum += member.length;
     return sum;
   }
+
+  // All of it as a sequence of its own; nothing is left here.
+  Sequence Whole() {
+    Sequence sequence;
+    sequence.length = length;
+    sequence.pieces.push_back({std::move(sample), 0, length, 0});
+    for (Member& member : rest) {
+      sequence.pieces.push_back({std::move(member.sample), 0, member.length, sequence.length});
+      sequence.length += member.length;
+    }
+    return sequence;
+  }
 };
 
 inline uint64_t Aligned(uint64_t length, uint32_t align) { return (std::max<uint64_t>(length, 1) + align - 1) / align * align; }

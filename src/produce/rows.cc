@@ -9,10 +9,9 @@
 #include "base/text.h"
 
 namespace headrace {
-namespace {
 
-Result<Dtype> DtypeOf(const arrow::DataType& type, const std::string& column) {
-  switch (type.id()) {
+std::optional<Dtype> DtypeOf(arrow::Type::type type) {
+  switch (type) {
     case arrow::Type::UINT8: return Dtype::kU8;
     case arrow::Type::INT8: return Dtype::kI8;
     case arrow::Type::UINT16: return Dtype::kU16;
@@ -25,11 +24,16 @@ Result<Dtype> DtypeOf(const arrow::DataType& type, const std::string& column) {
     case arrow::Type::FLOAT: return Dtype::kF32;
     case arrow::Type::DOUBLE: return Dtype::kF64;
     case arrow::Type::BOOL: return Dtype::kBool;
-    default:
-      return Status(Code::kUnsupported,
-                    Cat("column ", column, " holds ", type.ToString(),
-                        ", which a stream cannot; cast or drop it in `transform`, or leave it out of `keep`"));
+    default: return std::nullopt;
   }
+}
+
+namespace {
+
+Result<Dtype> DtypeOfColumn(const arrow::DataType& type, const std::string& column) {
+  if (std::optional<Dtype> dtype = DtypeOf(type.id())) return *dtype;
+  return Status(Code::kUnsupported, Cat("column ", column, " holds ", type.ToString(),
+                                        ", which a stream cannot; cast or drop it in `transform`, or leave it out of `keep`"));
 }
 
 std::shared_ptr<const std::vector<uint8_t>> Truths(const arrow::Array& array) {
@@ -86,7 +90,7 @@ Result<RowColumn> RowColumn::Of(const arrow::RecordBatch& batch, const std::stri
   }
   const arrow::Array& array = *column.array_;
   const auto elements = [&](const arrow::Array& values) -> Status {
-    HR_ASSIGN_OR_RETURN(column.dtype_, DtypeOf(*values.type(), name));
+    HR_ASSIGN_OR_RETURN(column.dtype_, DtypeOfColumn(*values.type(), name));
     if (column.dtype_ == Dtype::kBool) {
       column.truths_ = Truths(values);
       column.values_ = reinterpret_cast<const std::byte*>(column.truths_->data());

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@
 #include "headrace/stream_info.h"
 
 namespace headrace {
+
+// Of Arrow's numbers and truths; nothing for what a stream has no type for.
+std::optional<Dtype> DtypeOf(arrow::Type::type type);
 
 // One column: for each row a run of elements (lists and strings) or one element (numbers).
 class RowColumn {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "source/format.h"
+#include "source/batch_reader.h"
 
 namespace headrace {
 namespace {
@@ -19,72 +19,29 @@ struct OpenArrow {
   std::shared_ptr<arrow::Schema> schema;
 };
 
-class ArrowReader final : public GranuleReader {
+class ArrowReader final : public BatchReader {
  public:
   // `batches` batches of the file from `batch` on, or the stream; `left` rows, of which the first has the number `row`.
   ArrowReader(OpenArrow open, int batch, int batches, const ReadPlan& plan, uint64_t row, uint64_t left, std::string what)
-      : open_(std::move(open)),
-        next_(batch),
-        end_(batch + batches),
-        schema_(plan.schema),
-        row_(row),
-        left_(left),
-        what_(std::move(what)) {}
-
-  Result<RowRun> Read(uint64_t rows, const Deadline& deadline) override {
-    HR_RETURN_IF_ERROR(Fill(deadline));
-    RowRun run;
-    if (!batch_) return run;
-    const uint64_t count = std::min<uint64_t>({rows, left_, static_cast<uint64_t>(batch_->num_rows())});
-    HR_ASSIGN_OR_RETURN(run.rows, Conform(batch_->Slice(0, static_cast<int64_t>(count)), schema_, row_, what_));
-    run.consumed = count;
-    Advance(count);
-    return run;
-  }
-  Result<uint64_t> Skip(uint64_t rows, const Deadline& deadline) override {
-    uint64_t skipped = 0;
-    while (skipped < rows) {
-      HR_RETURN_IF_ERROR(Fill(deadline));
-      if (!batch_) break;
-      const uint64_t count = std::min<uint64_t>({rows - skipped, left_, static_cast<uint64_t>(batch_->num_rows())});
-      Advance(count);
-      skipped += count;
-    }
-    return skipped;
-  }
+      : BatchReader(plan.schema, row, left, std::move(what)), open_(std::move(open)), next_(batch), end_(batch + batches) {}
 
  private:
-  void Advance(uint64_t count) {
-    row_ += count;
-    left_ -= count;
-    batch_ = static_cast<int64_t>(count) < batch_->num_rows() ? batch_->Slice(static_cast<int64_t>(count)) : nullptr;
-  }
-
-  Status Fill(const Deadline& deadline) {
+  Result<std::shared_ptr<arrow::RecordBatch>> Next(const Deadline& deadline) override {
     open_.input->SetDeadline(deadline);
-    if (left_ == 0) batch_ = nullptr;
-    while (left_ > 0 && !batch_) {
-      if (open_.file) {
-        if (next_ == end_) return {};
-        auto read = open_.file->ReadRecordBatch(next_++);
-        if (!read.ok()) return open_.input->Explain(read.status(), what_);
-        batch_ = *read;
-      } else {
-        if (arrow::Status status = open_.stream->ReadNext(&batch_); !status.ok()) return open_.input->Explain(status, what_);
-        if (!batch_) return {};
-      }
-      if (batch_->num_rows() == 0) batch_ = nullptr;
+    std::shared_ptr<arrow::RecordBatch> batch;
+    if (!open_.file) {
+      if (arrow::Status status = open_.stream->ReadNext(&batch); !status.ok()) return open_.input->Explain(status, what());
+      return batch;
     }
-    return {};
+    if (next_ == end_) return batch;
+    auto read = open_.file->ReadRecordBatch(next_++);
+    if (!read.ok()) return open_.input->Explain(read.status(), what());
+    return *std::move(read);
   }
 
   OpenArrow open_;
   int next_;
   const int end_;
-  const std::shared_ptr<arrow::Schema> schema_;
-  uint64_t row_, left_;
-  const std::string what_;
-  std::shared_ptr<arrow::RecordBatch> batch_;
 };
 
 class ArrowFormat final : public Format {

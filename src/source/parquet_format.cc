@@ -12,8 +12,8 @@
 #include <set>
 
 #include "base/text.h"
+#include "source/batch_reader.h"
 #include "source/block_pool.h"
-#include "source/format.h"
 #include "source/run_reader.h"
 #include "source/window_budget.h"
 
@@ -87,71 +87,29 @@ Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const Lake
   return open;
 }
 
-class ParquetReader final : public GranuleReader {
+class ParquetReader final : public BatchReader {
  public:
   ParquetReader(OpenParquet open, std::unique_ptr<arrow::RecordBatchReader> batches, const ReadPlan& plan, uint64_t first_row,
                 uint64_t rows, std::string what)
-      : open_(std::move(open)),
-        batches_(std::move(batches)),
-        schema_(plan.schema),
-        row_(first_row),
-        left_(rows),
-        what_(std::move(what)) {}
-
-  Result<RowRun> Read(uint64_t rows, const Deadline& deadline) override {
-    HR_RETURN_IF_ERROR(Fill(deadline));
-    RowRun run;
-    if (!batch_) return run;
-    const auto count = static_cast<int64_t>(std::min<uint64_t>({rows, left_, static_cast<uint64_t>(batch_->num_rows())}));
-    HR_ASSIGN_OR_RETURN(run.rows, Conform(batch_->Slice(0, count), schema_, row_, what_));
-    run.consumed = count;
-    Advance(count);
-    return run;
-  }
-
-  Result<uint64_t> Skip(uint64_t rows, const Deadline& deadline) override {
-    uint64_t skipped = 0;
-    while (skipped < rows) {
-      HR_RETURN_IF_ERROR(Fill(deadline));
-      if (!batch_) break;
-      const uint64_t count = std::min<uint64_t>({rows - skipped, left_, static_cast<uint64_t>(batch_->num_rows())});
-      Advance(static_cast<int64_t>(count));
-      skipped += count;
-    }
-    return skipped;
-  }
+      : BatchReader(plan.schema, first_row, rows, std::move(what)), open_(std::move(open)), batches_(std::move(batches)) {}
 
  private:
-  void Advance(int64_t count) {
-    row_ += count;
-    left_ -= count;
-    batch_ = count < batch_->num_rows() ? batch_->Slice(count) : nullptr;
-  }
-
-  // `batch_` is the rest of a batch that has rows, or nothing at the end.
-  Status Fill(const Deadline& deadline) {
+  Result<std::shared_ptr<arrow::RecordBatch>> Next(const Deadline& deadline) override {
     open_.input->SetDeadline(deadline);
-    if (left_ == 0) batch_ = nullptr;
-    while (left_ > 0 && !batch_) {
-      arrow::Status status;
-      try {
-        status = batches_->ReadNext(&batch_);
-      } catch (const std::exception& failure) {
-        status = arrow::Status::Invalid(failure.what());
-      }
-      if (!status.ok()) return open_.input->Explain(status, what_);
-      if (!batch_) return Status(Code::kCorrupt, Cat(what_, ": it ends ", left_, " rows before its footer says"));
-      if (batch_->num_rows() == 0) batch_ = nullptr;
+    std::shared_ptr<arrow::RecordBatch> batch;
+    arrow::Status status;
+    try {
+      status = batches_->ReadNext(&batch);
+    } catch (const std::exception& failure) {
+      status = arrow::Status::Invalid(failure.what());
     }
-    return {};
+    if (!status.ok()) return open_.input->Explain(status, what());
+    if (!batch) return Status(Code::kCorrupt, Cat(what(), ": it ends ", left(), " rows before its footer says"));
+    return batch;
   }
 
   OpenParquet open_;
   std::unique_ptr<arrow::RecordBatchReader> batches_;
-  const std::shared_ptr<arrow::Schema> schema_;
-  uint64_t row_, left_;
-  const std::string what_;
-  std::shared_ptr<arrow::RecordBatch> batch_;
 };
 
 class ParquetFormat final : public Format {

@@ -25,7 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def headrace(tmp_path_factory: pytest.TempPathFactory) -> Headrace:
-    return Headrace(tmp_path_factory.mktemp("home"))
+    command = Headrace(tmp_path_factory.mktemp("home"))
+    command.environment["HEADRACE_PYTHON"] = sys.executable  # for worker processes
+    return command
 
 
 @pytest.fixture(scope="session")

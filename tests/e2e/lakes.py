@@ -6,10 +6,23 @@ import gzip
 import json
 import random
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+QUICK = ("--take-over-after", "1s", "--no-probe")  # for `headrace produce`
+
+
+def eventually(what: Callable[[], bool], seconds: float = 30) -> bool:
+    until = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def documents(source: int, count: int, longest: int = 60) -> list[list[int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,16 +12,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from calls import Bucket, Headrace
-from lakes import documents, make_lake, write_parquet, write_recipe
+from lakes import QUICK, documents, make_lake, write_parquet, write_recipe
 
 import headrace as hr
-
-QUICK = ("--take-over-after", "1s", "--no-probe")
-
-
-@pytest.fixture(autouse=True)
-def python_for_workers(headrace: Headrace) -> None:
-    headrace.environment["HEADRACE_PYTHON"] = sys.executable
 
 
 def produce(headrace: Headrace, recipe: Path, stream: str | Path, *words: str, env: dict[str, str] | None = None) -> dict:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
 from calls import Headrace
-from lakes import make_lake, write_recipe
-
-QUICK = ("--take-over-after", "1s", "--no-probe")
-
-
-@pytest.fixture(autouse=True)
-def python_for_workers(headrace: Headrace) -> None:
-    headrace.environment["HEADRACE_PYTHON"] = sys.executable
+from lakes import QUICK, make_lake, write_recipe
 
 
 def test_more_steps_than_the_lake_has(headrace: Headrace, tmp_path: Path) -> None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from calls import Headrace
 from lakes import documents, write_parquet
-
-
-@pytest.fixture(autouse=True)
-def python_for_workers(headrace: Headrace) -> None:
-    headrace.environment["HEADRACE_PYTHON"] = sys.executable
 
 
 def resident(process: int) -> int:

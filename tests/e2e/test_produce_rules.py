@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from calls import Headrace
-from lakes import documents, make_lake, write_recipe
-
-QUICK = ("--take-over-after", "1s", "--no-probe")
-
-
-@pytest.fixture(autouse=True)
-def python_for_workers(headrace: Headrace) -> None:
-    headrace.environment["HEADRACE_PYTHON"] = sys.executable
-
-
-def eventually(what: Callable[[], bool], seconds: float = 20) -> bool:
-    until = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
+from lakes import QUICK, documents, eventually, make_lake, write_recipe
 
 
 def lake_with_bad_rows(folder: Path, rows: int, every: int) -> int:

@@ -4,31 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from calls import Headrace
-from lakes import documents, make_lake, write_parquet, write_recipe
-
-QUICK = ("--take-over-after", "1s", "--no-probe")
-
-
-@pytest.fixture(autouse=True)
-def python_for_workers(headrace: Headrace) -> None:
-    headrace.environment["HEADRACE_PYTHON"] = sys.executable
-
-
-def eventually(what: Callable[[], bool], seconds: float = 30) -> bool:
-    until = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
+from lakes import QUICK, documents, eventually, make_lake, write_parquet, write_recipe
 
 
 def digest(headrace: Headrace, stream: Path) -> dict:

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "produce/rows.h"
+
 namespace headrace::cli {
 namespace {
 
@@ -28,23 +30,6 @@ Status CheckNoNulls(const arrow::Array& array) {
   return Wrong(fmt::format("element {} of {} is null, and a step has no nulls: fill them in", row, array.length()));
 }
 
-std::optional<Dtype> NumberType(arrow::Type::type type) {
-  switch (type) {
-    case arrow::Type::UINT8: return Dtype::kU8;
-    case arrow::Type::INT8: return Dtype::kI8;
-    case arrow::Type::UINT16: return Dtype::kU16;
-    case arrow::Type::INT16: return Dtype::kI16;
-    case arrow::Type::UINT32: return Dtype::kU32;
-    case arrow::Type::INT32: return Dtype::kI32;
-    case arrow::Type::UINT64: return Dtype::kU64;
-    case arrow::Type::INT64: return Dtype::kI64;
-    case arrow::Type::HALF_FLOAT: return Dtype::kF16;
-    case arrow::Type::FLOAT: return Dtype::kF32;
-    case arrow::Type::DOUBLE: return Dtype::kF64;
-    default: return std::nullopt;
-  }
-}
-
 Result<Array> Numbers(const arrow::Array& array, std::vector<uint64_t> shape, Dtype wanted) {
   if (array.type_id() == arrow::Type::BOOL) {  // bits there, bytes here
     const auto& bits = static_cast<const arrow::BooleanArray&>(array);
@@ -52,7 +37,7 @@ Result<Array> Numbers(const arrow::Array& array, std::vector<uint64_t> shape, Dt
     for (int64_t i = 0; i < array.length(); ++i) bytes[static_cast<size_t>(i)] = bits.Value(i) ? 1 : 0;
     return Array{Dtype::kBool, std::move(shape), Bytes::FromString(std::move(bytes))};
   }
-  std::optional<Dtype> dtype = NumberType(array.type_id());
+  std::optional<Dtype> dtype = DtypeOf(array.type_id());
   // Arrow has no bfloat16; two bytes are what is left of one.
   if (array.type_id() == arrow::Type::FIXED_SIZE_BINARY && array.type()->byte_width() == 2 && wanted == Dtype::kBf16)
     dtype = wanted;
