@@ -185,7 +185,8 @@ Result<SampleInfo> StrandFeed::Again(const SampleRef& ref) {
   const std::string cause =
       ". A transform is not deterministic, or drops other rows than before: the same input and rng must give the same output. "
       "Producers stop here, because what is in the stream already could not be made again";
-  if (ref.position.index >= window.window->order.size()) return Status(Code::kInvalidArgument, blame + "not there any more" + cause);
+  if (ref.position.index >= window.window->order.size())
+    return Status(Code::kInvalidArgument, blame + "not there any more" + cause);
   SampleInfo info = Hold(ref, window);
   if (auto expected = expected_.find(ref); expected != expected_.end() && expected->second != Checksum(held_.at(ref))) {
     const HeldSample& held = held_.at(ref);

@@ -208,8 +208,8 @@ Status Appender::Flush(const Deadline& deadline) { return waiting_.empty() || pl
 Status Appender::Seal(const Deadline& deadline) {
   HR_RETURN_IF_ERROR(Flush(deadline));
   if (!waiting_.empty()) {
-    return Status(Code::kInvalidArgument,
-                  Cat("the last ", waiting_.size(), " steps do not fill a block of the stream, whose order is planned: append more"));
+    return Status(Code::kInvalidArgument, Cat("the last ", waiting_.size(),
+                                              " steps do not fill a block of the stream, whose order is planned: append more"));
   }
   for (uint16_t v = 0; v < log_->info().strands; ++v) {
     if (log_->known()->manifest.strands[v].ended) continue;

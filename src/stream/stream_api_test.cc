@@ -104,7 +104,8 @@ TEST(StreamApi, BytesLandWhereTheReaderWantsThem) {
     }
     uint64_t lanes = *reader->LaneBytes(*entry, first, 2, {});
     EXPECT_EQ(reader->fetched_bytes(), first == 0 ? entry->bytes : entry->header_bytes + lanes);
-    EXPECT_EQ(reader->ReadBlock(*entry, first, 2, {}, {.into = std::span(memory).first(lanes - 1)}).code(), Code::kInvalidArgument);
+    EXPECT_EQ(reader->ReadBlock(*entry, first, 2, {}, {.into = std::span(memory).first(lanes - 1)}).code(),
+              Code::kInvalidArgument);
   }
 }
 

@@ -27,7 +27,7 @@ Status CannotDo(const arrow::Status& status, std::string_view doing);
   HR_ASSIGN_OR_RETURN_ARROW_INNER(HR_CONCAT(hr_arrow_, __LINE__), target, expression, doing)
 #define HR_ASSIGN_OR_RETURN_ARROW_INNER(result, target, expression, doing) \
   auto result = (expression);                                              \
-  if (!result.ok()) return ::headrace::CannotDo(result.status(), doing);  \
+  if (!result.ok()) return ::headrace::CannotDo(result.status(), doing);   \
   target = std::move(result).ValueUnsafe()
 
 // "a, b and __row": for messages.
