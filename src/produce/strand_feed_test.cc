@@ -96,6 +96,16 @@ TEST_F(StrandFeedTest, ACarriedSampleThatIsAnotherOneNowIsNamed) {
   EXPECT_THAT(refused.status().message(), HasSubstr(Cat("row ", RowOf(first, ref), " of ")));
 }
 
+TEST_F(StrandFeedTest, AChecksumTellsContentsApart) {
+  std::unique_ptr<LakeStream> lake = Open();
+  StrandFeed feed = Feed(*lake, 0);
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(feed.Next(0).ok());
+  const nlohmann::json state = feed.State();
+  std::set<uint32_t> checksums;
+  for (const nlohmann::json& carried : state["carried"]) checksums.insert(carried[2].get<uint32_t>());
+  EXPECT_EQ(checksums.size(), 8u);
+}
+
 TEST_F(StrandFeedTest, LetsGoOfAllButTheCarried) {
   std::unique_ptr<LakeStream> lake = Open();
   StrandFeed feed = Feed(*lake, 0);
