@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/text.h"
 
 namespace headrace {
@@ -259,6 +260,11 @@ Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecip
   const uint32_t newest = state->manifest.mixtures.empty() ? 0 : state->manifest.mixtures.back().number;
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, opened->Mixture(newest, deadline));
   HR_RETURN_IF_ERROR(CheckSources(recipe, *mixture, store.Describe()));
+  // Weights in a recipe are those that its stream begins with; later ones are decisions in the log.
+  const std::string weights = recipe.mix.ToJson();
+  if (weights != mixture->mix.ToJson() && weights != opened->kept_.first.mix.ToJson())
+    HR_LOG(kWarning, "the weights in the recipe are not those of the stream, which stay in force; `headrace mix` changes them",
+           {"recipe", recipe.name}, {"stream", store.Describe()});
   return opened;
 }
 

@@ -172,6 +172,21 @@ def test_a_new_mixture_holds_from_a_committed_step(headrace: Headrace, tmp_path:
     assert f"mixture   1 from step {first} on: books 0.0, code 1.0, web 0.0" in headrace("inspect", tmp_path / "out").out
 
 
+def test_other_weights_in_the_recipe_of_a_living_stream(headrace: Headrace, tmp_path: Path) -> None:
+    """They change nothing, and that is said; once, and only where somebody changed them."""
+    make_lake(tmp_path)
+    recipe = write_recipe(tmp_path, "until: {steps: 12}")
+    begun = headrace("produce", recipe, "--stream", tmp_path / "out", "--steps", "3", *QUICK)
+    assert "weights" not in begun.err
+    assert headrace("mix", tmp_path / "out", "--set", "web=0.5,code=0.5").status == 0
+    assert "weights" not in headrace("produce", recipe, "--stream", tmp_path / "out", "--steps", "6", *QUICK).err
+    recipe.write_text(recipe.read_text().replace("weight: 0.5", "weight: 0.1"))
+    done = headrace("produce", recipe, "--stream", tmp_path / "out", *QUICK)
+    assert done.status == 0, done.err
+    assert "the weights in the recipe are not those of the stream" in done.err
+    assert "headrace mix" in done.err
+
+
 def test_a_source_is_added_to_a_living_stream(headrace: Headrace, tmp_path: Path) -> None:
     make_lake(tmp_path, (2000, 2000, 2000))
     recipe = write_recipe(tmp_path, "until: {steps: 60}")
