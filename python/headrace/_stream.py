@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ def options_of(storage_options: Mapping[str, Any] | None) -> dict[str, str]:
     return {str(name): str(value) for name, value in (storage_options or {}).items()}
 
 
-class OpenStream:
+class OpenStream(ABC):
     """A stream in use; `_info` is what its core says of it."""
 
     _info: dict[str, Any]
@@ -33,8 +34,9 @@ class OpenStream:
         """How many lanes the stream has."""
         return self._info["lanes"]
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Ends its use."""
 
     def __enter__(self) -> Self:
         return self
