@@ -1,6 +1,6 @@
 // What planning costs, and what it brings: time per step, padding, spread over lanes. No lake and no store: a feed that makes lengths up.
 //
-//   plan_bench [--steps N]
+//   plan_bench [--steps N] [--only TEXT]   only the rows whose name has the text
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,11 @@ SyntheticFeed::Lengths Table(const SyntheticFeed::Lengths& lengths) {
   };
 }
 
+// A part of the names of the rows that are wanted.
+const char* only = "";
+
 void Steps(const char* what, const Recipe& recipe, const SyntheticFeed::Lengths& lengths, uint64_t steps) {
+  if (std::strstr(what, only) == nullptr) return;
   std::vector<std::string> names;
   for (const SourceSpec& source : recipe.sources) names.push_back(source.name);
   SyntheticFeed feed(std::vector<uint32_t>(names.size(), UINT32_MAX), lengths);
@@ -112,6 +116,7 @@ void Run(uint64_t steps) {
   recipe = MakeRecipe(4, 256, 4096, 0);
   Steps("4,096 documents, 256 lanes", recipe, lengths, steps);
 
+  if (*only != 0) return;
   std::printf(
       "\n| ranks (4,096 documents, 64 lanes, attention) | spread before | after | of max(mean, largest) |\n| --- | --- | --- | --- |\n");
   std::vector<double> costs;
@@ -136,6 +141,9 @@ void Run(uint64_t steps) {
 
 int main(int argc, char** argv) {
   uint64_t steps = 20;
-  if (argc == 3 && std::strcmp(argv[1], "--steps") == 0) steps = std::max<uint64_t>(std::strtoull(argv[2], nullptr, 10), 1);
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::strcmp(argv[i], "--steps") == 0) steps = std::max<uint64_t>(std::strtoull(argv[i + 1], nullptr, 10), 1);
+    if (std::strcmp(argv[i], "--only") == 0) headrace::only = argv[i + 1];
+  }
   headrace::Run(steps);
 }
