@@ -1,11 +1,14 @@
 #include "plan/balance.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 namespace headrace {
 namespace {
@@ -35,6 +38,42 @@ std::vector<Load> FromLanes(std::span<const double> costs, const Lanes& lanes) {
   return loads;
 }
 
+bool Dearer(std::span<const double> costs, uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; }
+
+// The items, the dearest first; those that cost the same in the order in which they came.
+std::vector<uint32_t> DearestFirst(std::span<const double> costs) {
+  std::vector<uint32_t> order(costs.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (costs.size() < 256) {
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return Dearer(costs, a, b); });
+    return order;
+  }
+  // By counting, 11 bits of the costs at a time. The bits of a number that is not negative ascend with it, those of a negative one descend.
+  constexpr uint32_t kBits = 11, kBuckets = 1 << kBits;
+  struct Key {
+    uint64_t bits;
+    uint32_t item;
+  };
+  std::vector<Key> keys(costs.size()), sorted(costs.size());
+  uint64_t differ = 0;
+  for (uint32_t item = 0; item < costs.size(); ++item) {
+    const auto bits = std::bit_cast<uint64_t>(costs[item] + 0.0);  // and -0 is 0
+    keys[item] = {bits >> 63 != 0 ? bits : ~(bits | uint64_t{1} << 63), item};
+    differ |= keys[item].bits ^ keys[0].bits;
+  }
+  for (uint32_t shift = 0; shift < 64; shift += kBits) {
+    if ((differ >> shift) % kBuckets == 0) continue;
+    std::array<uint32_t, kBuckets> first{};
+    for (const Key& key : keys) ++first[(key.bits >> shift) % kBuckets];
+    uint32_t sum = 0;
+    for (uint32_t& bucket : first) bucket = std::exchange(sum, sum + bucket);
+    for (const Key& key : keys) sorted[first[(key.bits >> shift) % kBuckets]++] = key;
+    keys.swap(sorted);
+  }
+  for (size_t i = 0; i < keys.size(); ++i) order[i] = keys[i].item;
+  return order;
+}
+
 // What no arrangement can beat. `order`: the items, the dearest first.
 double LowerBound(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes, bool same_number) {
   double sum = 0;
@@ -54,7 +93,7 @@ std::vector<uint32_t> Limits(size_t items, uint32_t lanes, bool same_number) {
   return limits;
 }
 
-// The dearest first, each to the lane that has least.
+// The dearest first, each to the lane that has least. Like `Differencing`, with the items of a lane in this order.
 std::vector<Load> Greedy(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes, bool same_number) {
   const std::vector<uint32_t> limits = Limits(order.size(), lanes, same_number);
   std::vector<Load> loads(lanes);
@@ -72,28 +111,81 @@ std::vector<Load> Greedy(std::span<const double> costs, const std::vector<uint32
   return loads;
 }
 
-// Largest differencing: the two most uneven partial solutions are joined, the largest load of one with the smallest of the other, until one is left. With
-// the same number in every lane, a partial solution begins as `lanes` items that are neighbours in the order of cost.
-std::vector<Load> Differencing(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes,
-                               bool same_number) {
-  struct Node {  // items of a load as a list, so that joining costs nothing
-    uint32_t item, next;
-  };
+// `Differencing` between two lanes that may differ in number: the same, step by step, without a list for each partial solution. Dividing along the
+// divisors of the lanes does it hundreds of times.
+std::vector<Load> DifferencingOfTwo(std::span<const double> costs, const std::vector<uint32_t>& order) {
   constexpr uint32_t kNone = UINT32_MAX;
   struct Part {
     double cost = 0;
     uint32_t head = kNone, tail = kNone;
   };
-  std::vector<Node> nodes;
-  nodes.reserve(order.size());
+  struct Partial {
+    Part large, small;  // the latter without items at first
+  };
+  const auto count = static_cast<uint32_t>(order.size());
+  std::vector<uint32_t> next(count, kNone);  // by place in `order`
+  std::vector<Partial> partials(count);
+  using Entry = std::pair<double, int64_t>;  // unevenness; ties: the one that came first
+  std::vector<Entry> most;
+  most.reserve(count + 1);
+  for (uint32_t i = 0; i < count; ++i) {
+    partials[i].large = {costs[order[i]], i, i};
+    most.emplace_back(partials[i].large.cost, -static_cast<int64_t>(i));
+  }
+  const auto join = [&](Part& to, const Part& from) {
+    if (to.head == kNone) {
+      to = from;
+      return;
+    }
+    to.cost += from.cost;
+    next[to.tail] = from.head;
+    to.tail = from.tail;
+  };
+  std::make_heap(most.begin(), most.end());
+  while (most.size() > 1) {
+    const auto a = static_cast<size_t>(-most.front().second);
+    std::pop_heap(most.begin(), most.end());
+    most.pop_back();
+    const auto b = static_cast<size_t>(-most.front().second);
+    Partial &one = partials[a], &other = partials[b];
+    if (one.small.head == kNone && other.small.head != kNone) std::swap(one, other);
+    join(one.small, other.large);
+    if (other.small.head != kNone) join(one.large, other.small);
+    if (one.small.cost > one.large.cost) std::swap(one.large, one.small);
+    std::pop_heap(most.begin(), most.end());
+    most.back() = {one.large.cost - one.small.cost, -static_cast<int64_t>(a)};
+    std::push_heap(most.begin(), most.end());
+  }
+  std::vector<Load> loads(2);
+  if (most.empty()) return loads;
+  const Partial& last = partials[static_cast<size_t>(-most.front().second)];
+  std::vector<bool> small(count, false);
+  for (uint32_t i = last.small.head; i != kNone; i = next[i]) small[i] = true;
+  for (uint32_t i = 0; i < count; ++i) loads[small[i] ? 1 : 0].items.push_back(order[i]);
+  loads[0].cost = last.large.cost;
+  loads[1].cost = last.small.cost;
+  return loads;
+}
+
+// Largest differencing: the two most uneven partial solutions are joined, the largest load of one with the smallest of the other, until one is left. With
+// the same number in every lane, a partial solution begins as `lanes` items that are neighbours in the order of cost.
+std::vector<Load> Differencing(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes,
+                               bool same_number) {
+  if (lanes == 2 && !same_number) return DifferencingOfTwo(costs, order);
+  constexpr uint32_t kNone = UINT32_MAX;
+  struct Part {
+    double cost = 0;
+    uint32_t head = kNone, tail = kNone;
+  };
+  std::vector<uint32_t> next(order.size(),
+                             kNone);  // by place in `order`: items of a load as a list, so that joining costs nothing
   std::vector<std::vector<Part>> partials;  // each in descending order of cost; without `same_number` zeros are left out
   const size_t begin_with = same_number ? lanes : 1;
   for (size_t i = 0; i < order.size(); i += begin_with) {
     std::vector<Part> partial;
     for (size_t j = i; j < std::min(order.size(), i + begin_with); ++j) {
-      const auto node = static_cast<uint32_t>(nodes.size());
-      nodes.push_back({order[j], kNone});
-      partial.push_back({costs[order[j]], node, node});
+      const auto place = static_cast<uint32_t>(j);
+      partial.push_back({costs[order[j]], place, place});
     }
     partials.push_back(std::move(partial));
   }
@@ -119,7 +211,7 @@ std::vector<Load> Differencing(std::span<const double> costs, const std::vector<
         continue;
       }
       one[slot].cost += other[i].cost;
-      nodes[one[slot].tail].next = other[i].head;
+      next[one[slot].tail] = other[i].head;
       one[slot].tail = other[i].tail;
     }
     std::vector<Part>().swap(other);
@@ -129,24 +221,35 @@ std::vector<Load> Differencing(std::span<const double> costs, const std::vector<
   std::vector<Load> loads(lanes);
   if (!most.empty()) {
     const std::vector<Part>& last = partials[static_cast<size_t>(-most.top().second)];
-    for (size_t i = 0; i < last.size(); ++i) {
-      loads[i].cost = last[i].cost;
-      for (uint32_t node = last[i].head; node != kNone; node = nodes[node].next) loads[i].items.push_back(nodes[node].item);
+    std::vector<uint32_t> lane_of(order.size(), 0);
+    for (uint32_t lane = 0; lane < last.size(); ++lane) {
+      loads[lane].cost = last[lane].cost;
+      for (uint32_t place = last[lane].head; place != kNone; place = next[place]) lane_of[place] = lane;
     }
+    for (size_t place = 0; place < order.size(); ++place) loads[lane_of[place]].items.push_back(order[place]);
   }
   return loads;
 }
 
-// Takes from the largest lane what another can do better: by an exchange of two items or, where numbers may differ, by giving one away.
+// Takes from the largest lane what another can do better: by an exchange of two items or, where numbers may differ, by giving one away. The items of
+// each lane are in order, the dearest first, and stay so.
 void Improve(std::span<const double> costs, bool same_number, double bound, std::vector<Load>& loads) {
   if (loads.size() < 2) return;
-  const auto dearer = [&](uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; };
-  for (Load& load : loads) std::sort(load.items.begin(), load.items.end(), dearer);
+  const auto dearer = [&](uint32_t a, uint32_t b) { return Dearer(costs, a, b); };
+  if (Largest(loads) <= bound * kEven) return;
   std::vector<uint32_t> by_cost(loads.size());
   std::iota(by_cost.begin(), by_cost.end(), 0);
+  const auto less = [&](uint32_t a, uint32_t b) {
+    return loads[a].cost != loads[b].cost ? loads[a].cost < loads[b].cost : a < b;
+  };
+  std::sort(by_cost.begin(), by_cost.end(), less);
+  // A lane whose cost changed goes to where it belongs among the others.
+  const auto move = [&](size_t place) {
+    const uint32_t lane = by_cost[place];
+    by_cost.erase(by_cost.begin() + static_cast<ptrdiff_t>(place));
+    by_cost.insert(std::lower_bound(by_cost.begin(), by_cost.end(), lane, less), lane);
+  };
   for (size_t round = 0; round < 4 * loads.size() + 64; ++round) {
-    std::sort(by_cost.begin(), by_cost.end(),
-              [&](uint32_t a, uint32_t b) { return loads[a].cost != loads[b].cost ? loads[a].cost < loads[b].cost : a < b; });
     Load& from = loads[by_cost.back()];
     if (from.cost <= bound * kEven) return;
     bool better = false;
@@ -187,6 +290,11 @@ void Improve(std::span<const double> costs, bool same_number, double bound, std:
         from.items.insert(std::lower_bound(from.items.begin(), from.items.end(), taken, dearer), taken);
       }
       to.items.insert(std::lower_bound(to.items.begin(), to.items.end(), given, dearer), given);
+      // Both have changed: while one is put in its place, the other must not stand among the others.
+      const uint32_t giver = by_cost.back();
+      by_cost.pop_back();
+      move(tried);
+      by_cost.insert(std::lower_bound(by_cost.begin(), by_cost.end(), giver, less), giver);
       better = true;
     }
     if (!better) return;
@@ -285,7 +393,7 @@ std::vector<Load> Bonded(std::span<const double> costs, uint32_t lanes, const Ba
   return loads;
 }
 
-// `order`: the items, the dearest first.
+// `order`: the items, the dearest first; so are those of each lane.
 std::vector<Load> Divide(std::span<const double> costs, const std::vector<uint32_t>& order, uint32_t lanes, bool same_number,
                          BalanceMethod method) {
   // Differencing takes time of items × lanes where lanes may differ in number; and of many items the order of cost alone makes even lanes.
@@ -311,11 +419,8 @@ void DivideNested(std::span<const double> costs, std::vector<uint32_t> order, ui
   uint32_t factor = 2;
   while (lanes % factor != 0) ++factor;
   const BalanceMethod method = order.size() <= 512 ? BalanceMethod::kKarmarkarKarp : BalanceMethod::kGreedy;
-  for (Load& load : Divide(costs, order, factor, same_number, method)) {
-    std::sort(load.items.begin(), load.items.end(),
-              [&](uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; });
+  for (Load& load : Divide(costs, order, factor, same_number, method))
     DivideNested(costs, std::move(load.items), lanes / factor, same_number, result);
-  }
 }
 
 // Pairs the dearest with the cheapest, then pairs of pairs, and so on along the divisors.
@@ -408,9 +513,7 @@ Lanes Balance(std::span<const double> costs, uint32_t lanes, const BalanceOption
   const Lanes arrival = InOrder(costs.size(), lanes);
   if (lanes == 0 || (options.method == BalanceMethod::kNone && !bonded)) return arrival;
 
-  std::vector<uint32_t> order(costs.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return costs[a] > costs[b]; });
+  const std::vector<uint32_t> order = DearestFirst(costs);
   const double bound = LowerBound(costs, order, lanes, options.same_number);
 
   double as_it_came = 0;
@@ -450,8 +553,9 @@ Lanes Balance(std::span<const double> costs, uint32_t lanes, const BalanceOption
   Lanes result(lanes);
   for (size_t place = 0; place < lanes; ++place) {
     result[place] = std::move(loads[places[place]].items);
-    std::sort(result[place].begin(), result[place].end(),
-              [&](uint32_t a, uint32_t b) { return costs[a] != costs[b] ? costs[a] > costs[b] : a < b; });
+    const auto dearer = [&](uint32_t a, uint32_t b) { return Dearer(costs, a, b); };
+    if (!std::is_sorted(result[place].begin(), result[place].end(), dearer))
+      std::sort(result[place].begin(), result[place].end(), dearer);
   }
   return result;
 }

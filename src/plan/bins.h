@@ -6,8 +6,9 @@
 // Not thread-safe. A placement costs some tens of nanoseconds whatever the number of sequences.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "recipe/recipe.h"
@@ -16,15 +17,24 @@ namespace headrace {
 
 class Bins {
  public:
+  static constexpr uint32_t kNone = UINT32_MAX;
   struct Place {
-    uint32_t bin = 0;
+    uint32_t bin = kNone;  // it fits nowhere
     uint32_t position = 0;
+    explicit operator bool() const { return bin != kNone; }
   };
 
-  Bins(PackMethod method, uint32_t count, uint32_t length, uint32_t align);
+  Bins() = default;
+  Bins(PackMethod method, uint32_t count, uint32_t length, uint32_t align) { Reset(method, count, length, align); }
 
-  // Nothing if it fits nowhere.
-  std::optional<Place> Put(uint32_t length);
+  // All empty, in the memory that is there.
+  void Reset(PackMethod method, uint32_t count, uint32_t length, uint32_t align);
+  Place Put(uint32_t length) {
+    const uint32_t size = std::max<uint32_t>(length, 1);
+    const Place place = method_ == PackMethod::kBestFit ? PutBest(size) : PutElsewhere(size);
+    if (place) padding_ -= length;
+    return place;
+  }
   // Room of the bin that concat fills now; 0 when all are full.
   uint32_t OpenRoom() const;
 
@@ -37,15 +47,52 @@ class Bins {
   uint32_t room(uint32_t bin) const { return room_[bin]; }
 
  private:
-  std::optional<uint32_t> Find(uint32_t size) const;
-  void SetRoom(uint32_t bin, uint32_t room);
+  // Where a document of this size ends that begins at `position`, as far as room goes.
+  uint32_t RoomAfter(uint32_t position, uint32_t size) const {
+    const uint64_t end = uint64_t{position} + size, used = align_ == 1 ? end : (end + align_ - 1) / align_ * align_;
+    return used >= length_ ? 0 : length_ - static_cast<uint32_t>(used);
+  }
 
-  const PackMethod method_;
-  const uint32_t length_, align_;
+  // The heart of a step's plan, and so in sight of its caller's loop.
+  Place PutBest(uint32_t size) {
+    if (size > length_) return {};
+    uint32_t word = size / 64;
+    uint64_t here = bits_[word] & (~uint64_t{0} << (size % 64));
+    if (here == 0) {
+      ++word;
+      uint32_t block = word / 64;
+      uint64_t blocks = block < summary_.size() ? summary_[block] & (~uint64_t{0} << (word % 64)) : 0;
+      while (blocks == 0)
+        if (++block < summary_.size())
+          blocks = summary_[block];
+        else
+          return {};
+      word = block * 64 + static_cast<uint32_t>(std::countr_zero(blocks));
+      here = bits_[word];
+    }
+    const uint32_t room = word * 64 + static_cast<uint32_t>(std::countr_zero(here));
+    const uint32_t bin = first_[room], position = length_ - room;
+    if ((first_[room] = next_[bin]) == kNone)
+      if ((bits_[word] &= ~(uint64_t{1} << (room % 64))) == 0) summary_[word / 64] &= ~(uint64_t{1} << (word % 64));
+    const uint32_t left = RoomAfter(position, size);
+    total_room_ -= room - left;
+    AddBest(bin, left);
+    return {bin, position};
+  }
+  void AddBest(uint32_t bin, uint32_t room) {
+    room_[bin] = room;
+    next_[bin] = first_[room];
+    first_[room] = bin;
+    bits_[room / 64] |= uint64_t{1} << (room % 64);
+    summary_[room / 4096] |= uint64_t{1} << (room / 64 % 64);
+  }
+  Place PutElsewhere(uint32_t size);
+
+  PackMethod method_ = PackMethod::kBestFit;
+  uint32_t length_ = 0, align_ = 1;
   uint64_t padding_ = 0, total_room_ = 0;
   std::vector<uint32_t> room_;
   // Best fit: bins by their room, as lists; two levels of bits say which rooms there are.
-  static constexpr uint32_t kNone = UINT32_MAX;
   std::vector<uint32_t> first_, next_;
   std::vector<uint64_t> bits_, summary_;
   // First fit: a tree of the most room below each node. Concat: the open bin.

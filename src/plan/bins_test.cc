@@ -27,29 +27,29 @@ RC_GTEST_PROP(Bins, DocumentsAreWhereTheMethodSaysAndNeverOverlap, ()) {
         least = std::min(least, length - used[bin]);
         if (first == count) first = bin;
       }
-    RC_ASSERT(place.has_value() == (first != count));
+    RC_ASSERT(static_cast<bool>(place) == (first != count));
     if (!place) continue;
-    RC_ASSERT(place->position == used[place->bin]);
+    RC_ASSERT(place.position == used[place.bin]);
     if (method == PackMethod::kBestFit)
-      RC_ASSERT(length - used[place->bin] == least);
+      RC_ASSERT(length - used[place.bin] == least);
     else
-      RC_ASSERT(place->bin == first);
-    used[place->bin] = (used[place->bin] + size + align - 1) / align * align;
+      RC_ASSERT(place.bin == first);
+    used[place.bin] = (used[place.bin] + size + align - 1) / align * align;
     tokens += document;
     RC_ASSERT(bins.padding() == uint64_t{count} * length - tokens);
-    RC_ASSERT(bins.room(place->bin) == length - used[place->bin]);
+    RC_ASSERT(bins.room(place.bin) == length - used[place.bin]);
   }
 }
 
 TEST(Bins, ConcatFillsOneAfterTheOther) {
   Bins bins(PackMethod::kConcat, 2, 10, 1);
   EXPECT_EQ(bins.OpenRoom(), 10u);
-  EXPECT_EQ(bins.Put(4)->bin, 0u);
-  EXPECT_FALSE(bins.Put(7).has_value());
-  EXPECT_EQ(bins.Put(bins.OpenRoom())->position, 4u);
-  EXPECT_EQ(bins.Put(10)->bin, 1u);
+  EXPECT_EQ(bins.Put(4).bin, 0u);
+  EXPECT_FALSE(bins.Put(7));
+  EXPECT_EQ(bins.Put(bins.OpenRoom()).position, 4u);
+  EXPECT_EQ(bins.Put(10).bin, 1u);
   EXPECT_EQ(bins.OpenRoom(), 0u);
-  EXPECT_FALSE(bins.Put(1).has_value());
+  EXPECT_FALSE(bins.Put(1));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "plan/mixer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 namespace headrace {
 
@@ -9,6 +11,7 @@ void Mixer::Resize(size_t sources) {
   if (sources <= owed_.size()) return;
   weights_.resize(sources, 0);
   shares_.resize(sources, 0);
+  divisors_.resize(sources, kNoShare);
   owed_.resize(sources, 0);
   ended_.resize(sources, false);
 }
@@ -26,6 +29,7 @@ void Mixer::Share() {
   for (size_t i = 0; i < weights_.size(); ++i)
     if (!ended_[i]) sum += weights_[i];
   std::fill(shares_.begin(), shares_.end(), 0);
+  std::fill(divisors_.begin(), divisors_.end(), kNoShare);
   if (!(sum > 0)) return;
   int64_t left = kWhole;
   size_t largest = 0;
@@ -37,6 +41,8 @@ void Mixer::Share() {
     if (shares_[i] > shares_[largest]) largest = i;
   }
   shares_[largest] += left;
+  for (size_t i = 0; i < shares_.size(); ++i)
+    if (shares_[i] > 0) divisors_[i] = static_cast<double>(shares_[i]);
 
   for (size_t i = 0; i < owed_.size(); ++i) {
     if (shares_[i] > 0 || owed_[i] == 0) continue;
@@ -52,23 +58,25 @@ void Mixer::Share() {
   }
 }
 
-std::optional<uint16_t> Mixer::Pick() const {
-  size_t best = owed_.size(), most = owed_.size();
-  double earliest = 0;
+uint32_t Mixer::Pick() const {
+  size_t best = owed_.size();
+  double earliest = std::numeric_limits<double>::infinity();
   const double limit = static_cast<double>(longest_) * kWhole;
+  // Whose turn it is cannot be foretold, so that a processor would take every other branch wrongly: there is none. Who is ahead, or has no share, is due
+  // at a time that is not a number, and so never earlier.
   for (size_t i = 0; i < owed_.size(); ++i) {
-    if (shares_[i] == 0) continue;
-    if (most == owed_.size() || owed_[i] > owed_[most]) most = i;
-    if (owed_[i] < 0) continue;
-    const double due = (limit - static_cast<double>(owed_[i])) / static_cast<double>(shares_[i]);
-    if (best == owed_.size() || due < earliest) {
-      best = i;
-      earliest = due;
-    }
+    const double when = (limit - static_cast<double>(owed_[i])) / divisors_[i];
+    const auto due = std::bit_cast<double>(std::bit_cast<uint64_t>(when) | static_cast<uint64_t>(owed_[i] >> 63));
+    best = due < earliest ? i : best;
+    earliest = due < earliest ? due : earliest;
   }
-  if (best == owed_.size()) best = most;  // only after a state that was not ours: the sum of what is owed is 0
-  if (best == owed_.size()) return std::nullopt;
-  return static_cast<uint16_t>(best);
+  if (best == owed_.size()) {
+    // Only after a state that was not ours: the sum of what is owed is 0.
+    for (size_t i = 0; i < owed_.size(); ++i)
+      if (shares_[i] > 0 && (best == owed_.size() || owed_[i] > owed_[best])) best = i;
+    if (best == owed_.size()) return kNobody;
+  }
+  return static_cast<uint32_t>(best);
 }
 
 void Mixer::Charge(uint16_t source, uint64_t amount) {

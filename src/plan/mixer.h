@@ -12,7 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -26,8 +26,9 @@ class Mixer {
   void Resize(size_t sources);
   // From now on. Any numbers of 0 or more; what an ended source, or one without weight, was owed goes to the others.
   void SetWeights(std::span<const double> weights);
-  // Nothing if no source with a weight is left.
-  std::optional<uint16_t> Pick() const;
+  // A source; kNobody if none with a weight is left.
+  static constexpr uint32_t kNobody = UINT32_MAX;
+  uint32_t Pick() const;
   // `amount` tokens (or samples) were drawn from it; an empty document counts as one, so that a source of nothing else cannot be drawn from for ever.
   void Charge(uint16_t source, uint64_t amount);
   // What was drawn from it goes back and will be drawn once more, with the weights that it was drawn with still in force.
@@ -54,6 +55,8 @@ class Mixer {
 
   std::vector<double> weights_;
   std::vector<int64_t> shares_;  // sum to kWhole, or all 0
+  static constexpr double kNoShare = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> divisors_;  // the shares as they are divided by
   std::vector<int64_t> owed_;
   std::vector<bool> ended_;
   int64_t longest_ = 1;

@@ -1,6 +1,5 @@
 // Where documents go in the sequences of a step.
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "plan/planner_parts.h"
@@ -14,6 +13,7 @@ constexpr uint32_t kPatience = 3;
 // The lower halves ascend already, so that counting is enough: 11 bits at a time, those that are the same in all left out.
 void SortByUpperHalf(std::vector<uint64_t>& keys) {
   constexpr uint32_t kBits = 11, kBuckets = 1 << kBits;
+  if (keys.empty()) return;
   uint64_t differ = 0;
   for (uint64_t key : keys) differ |= key ^ keys.front();
   std::vector<uint64_t> sorted(keys.size());
@@ -34,47 +34,48 @@ void SortByUpperHalf(std::vector<uint64_t>& keys) {
 Result<bool> Planner::Parts::Place(Layout& layout, uint32_t index, uint32_t per_lane) const {
   const Drawn& drawn = buffer[index];
   const uint32_t length = layout.bins.length();
-  if (layout.done.size() <= index) {
-    layout.done.resize(std::max<size_t>(buffer.size(), 2 * size_t{index} + 1), 0);
-    layout.placed.resize(layout.done.size(), false);
-  }
-  if (drawn.rest.empty()) {
-    uint32_t start = layout.done[index];
-    while (true) {
-      uint32_t part = std::min(drawn.length - start, length);
-      if (method == PackMethod::kConcat) part = std::min(part, layout.bins.OpenRoom());
-      const std::optional<Bins::Place> place = layout.bins.Put(part);
-      if (!place) {
-        layout.done[index] = start;
-        ++layout.unfit;
-        return false;
-      }
-      layout.pieces.push_back({index, 0, drawn.start + start, part, place->bin, place->position});
-      start += part;
-      if (start == drawn.length) {
-        layout.done[index] = start;
-        return layout.placed[index] = true;
-      }
+  if (layout.done.size() <= index) layout.done.resize(std::max<size_t>(buffer.size(), 2 * size_t{index} + 1), 0);
+  if (!drawn.rest.empty()) return PlaceGroup(layout, index, per_lane);
+  uint32_t start = layout.done[index];
+  while (true) {
+    uint32_t part = std::min(drawn.length - start, length);
+    if (method == PackMethod::kConcat) part = std::min(part, layout.bins.OpenRoom());
+    const Bins::Place place = layout.bins.Put(part);
+    if (!place) {
+      layout.done[index] = start;
+      ++layout.unfit;
+      return false;
+    }
+    layout.pieces.push_back({index, 0, drawn.start + start, part, place.bin, place.position});
+    start += part;
+    if (start == drawn.length) {
+      layout.done[index] = Layout::kAll;
+      return true;
     }
   }
+}
 
-  // A group: whole in one sequence, or in sequences of its own that share a lane.
+// Whole in one sequence, or in sequences of its own that share a lane.
+Result<bool> Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t per_lane) const {
+  const Drawn& drawn = buffer[index];
+  const uint32_t length = layout.bins.length();
   const uint64_t size = Size(drawn, align);
   std::vector<Piece> pieces;
   const auto member_length = [&](uint32_t member) { return member == 0 ? drawn.length : drawn.rest[member - 1].length; };
   const auto members = static_cast<uint32_t>(1 + drawn.rest.size());
   if (size <= length) {
-    const std::optional<Bins::Place> place = layout.bins.Put(static_cast<uint32_t>(size));
+    const Bins::Place place = layout.bins.Put(static_cast<uint32_t>(size));
     if (!place) {
       ++layout.unfit;
       return false;
     }
-    uint64_t position = place->position;
+    uint64_t position = place.position;
     for (uint32_t member = 0; member < members; ++member) {
-      layout.pieces.push_back({index, member, 0, member_length(member), place->bin, static_cast<uint32_t>(position)});
+      layout.pieces.push_back({index, member, 0, member_length(member), place.bin, static_cast<uint32_t>(position)});
       position += Aligned(member_length(member), align);
     }
-    return layout.placed[index] = true;
+    layout.done[index] = Layout::kAll;
+    return true;
   }
   uint32_t bin = 0;
   uint64_t position = 0;
@@ -117,33 +118,36 @@ Result<bool> Planner::Parts::Place(Layout& layout, uint32_t index, uint32_t per_
   bond |= 1;
   std::vector<uint32_t> used;
   for (uint32_t i = 0; i < needed; ++i) {
-    const std::optional<Bins::Place> place = layout.bins.Put(length);  // takes an empty one, and all of it
-    used.push_back(place->bin);
-    layout.bonds[place->bin] = bond;
+    const Bins::Place place = layout.bins.Put(length);  // takes an empty one, and all of it
+    used.push_back(place.bin);
+    layout.bonds[place.bin] = bond;
   }
   for (Piece& piece : pieces) {
     piece.bin = used[piece.bin];
     layout.pieces.push_back(piece);
   }
-  return layout.placed[index] = true;
+  layout.done[index] = Layout::kAll;
+  return true;
 }
 
 std::vector<Sequence> Planner::Parts::Build(Layout& layout) {
   const uint32_t count = layout.bins.count();
   std::vector<Sequence> sequences(count);
-  std::vector<uint32_t> sizes(count, 0), earliest(count, UINT32_MAX), place(count), order(count);
+  std::vector<uint32_t> sizes(count, 0), earliest(count, UINT32_MAX), place(count);
   for (const Piece& piece : layout.pieces) {
     ++sizes[piece.bin];
     earliest[piece.bin] = std::min(earliest[piece.bin], piece.drawn);
   }
   // In the order of arrival of what they begin with, whatever order they were filled in.
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return earliest[a] < earliest[b]; });
+  std::vector<uint64_t> order(count);
+  for (uint32_t bin = 0; bin < count; ++bin) order[bin] = uint64_t{earliest[bin]} << 32 | bin;
+  SortByUpperHalf(order);
   for (uint32_t i = 0; i < count; ++i) {
-    place[order[i]] = i;
+    const auto bin = static_cast<uint32_t>(order[i]);
+    place[bin] = i;
     sequences[i].length = layout.bins.length();
-    sequences[i].pieces.reserve(sizes[order[i]]);
-    sequences[i].bond = layout.bonds[order[i]];
+    sequences[i].pieces.reserve(sizes[bin]);
+    sequences[i].bond = layout.bonds[bin];
   }
   for (const Piece& piece : layout.pieces) {
     Drawn& drawn = buffer[piece.drawn];
@@ -164,7 +168,7 @@ void Planner::Parts::Keep(const Layout& layout) {
       drawn.start += layout.done[index];
       drawn.length -= layout.done[index];
     }
-    ++drawn.waited;
+    drawn.waited = drawn.waited + 1;
     if (kept != index) buffer[kept] = std::move(drawn);
     ++kept;
   }

@@ -58,7 +58,9 @@ StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::ve
       tokens += piece.length;
       // Of a part of a sample, so that the parts add up to the whole.
       const uint64_t labels = piece.sample.label_tokens, whole = std::max<uint32_t>(piece.sample.length, 1);
-      plan.label_tokens += labels * (uint64_t{piece.start} + piece.length) / whole - labels * piece.start / whole;
+      plan.label_tokens += piece.start == 0 && piece.length == whole
+                               ? labels
+                               : labels * (uint64_t{piece.start} + piece.length) / whole - labels * piece.start / whole;
     }
   if (packed) plan.padding = sequences.size() * uint64_t{length} - tokens;
 

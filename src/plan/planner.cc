@@ -89,40 +89,49 @@ bool Planner::Parts::Fit(Drawn& drawn, uint32_t limit) {
 
 Result<bool> Planner::Parts::Draw() {
   for (uint64_t tries = 0; !stopped;) {
-    const std::optional<uint16_t> source = mixer.Pick();
-    if (!source) {
+    const uint32_t picked = mixer.Pick();
+    if (picked == Mixer::kNobody) {
       stopped = true;
       break;
     }
-    if (std::deque<Drawn>& again = back[*source]; !again.empty()) {
+    const auto source = static_cast<uint16_t>(picked);
+    if (std::deque<Drawn>& again = back[source]; !again.empty()) {
       buffer.push_back(std::move(again.front()));
       again.pop_front();
-      mixer.Charge(*source, Amount(buffer.back()));
+      mixer.Charge(source, Amount(buffer.back()));
       return true;
     }
-    HR_ASSIGN_OR_RETURN(std::optional<SampleInfo> first, feed.Next(*source));
-    if (!first) {
-      if (at_end[*source] == AtEnd::kStop)
+    // Where it will stay; taken away again if nothing comes of it.
+    Drawn& drawn = buffer.emplace_back();
+    const Result<bool> some = feed.Next(source, drawn.sample);
+    if (!some.ok() || !*some) {
+      buffer.pop_back();
+      if (!some.ok()) return some.status();
+      if (at_end[source] == AtEnd::kStop)
         stopped = true;
       else
-        mixer.End(*source);
+        mixer.End(source);
       continue;
     }
-    Drawn drawn;
-    drawn.sample = *std::move(first);
     drawn.length = drawn.sample.length;
     while (drawn.rest.size() + 1 < group) {
-      HR_ASSIGN_OR_RETURN(std::optional<SampleInfo> next, feed.Next(*source));
-      if (!next) break;  // an incomplete group at the end of a source; that it has ended shows at the next draw
-      drawn.rest.push_back({*std::move(next), 0});
-      drawn.rest.back().length = drawn.rest.back().sample.length;
+      Member member;
+      const Result<bool> next = feed.Next(source, member.sample);
+      if (!next.ok()) {
+        buffer.pop_back();
+        return next.status();
+      }
+      if (!*next) break;  // an incomplete group at the end of a source; that it has ended shows at the next draw
+      member.length = member.sample.length;
+      drawn.rest.push_back(std::move(member));
     }
     if (!Fit(drawn, longest)) {
-      if (++tries == kMostDropped) return TooLong(drawn, longest);
+      const Status too_long = ++tries == kMostDropped ? TooLong(drawn, longest) : Status::Ok();
+      buffer.pop_back();
+      if (!too_long.ok()) return too_long;
       continue;
     }
-    mixer.Charge(*source, Amount(drawn));
-    buffer.push_back(std::move(drawn));
+    mixer.Charge(source, Amount(drawn));
     return true;
   }
   return false;
@@ -170,7 +179,7 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
   };
 
   // In order of arrival, while drawing.
-  Layout online(method, count, length, align);
+  online.Reset(method, count, length, align);
   const size_t most_unfit = method == PackMethod::kBestFit ? kMostLeft / 2 : method == PackMethod::kFirstFit ? kMostLeft / 4 : 1;
   uint64_t size = 0;
   for (uint32_t next = 0; method == PackMethod::kBestFit ? size < capacity : online.bins.room() > goal; ++next) {
@@ -185,13 +194,12 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
   }
   if (stopped && (method == PackMethod::kConcat ? online.bins.room() > 0 : size < capacity)) return std::optional<StepPlan>();
 
-  std::optional<Layout> sorted;
   Layout* best = &online;
   if (method == PackMethod::kBestFit) {
     if (online.bins.room() > goal / 4) {
-      sorted.emplace(method, count, length, align);
-      HR_RETURN_IF_ERROR(FillBest(*sorted, per_lane));
-      if (sorted->bins.padding() <= online.bins.padding() && sorted->unfit <= kMostLeft) best = &*sorted;
+      sorted.Reset(method, count, length, align);
+      HR_RETURN_IF_ERROR(FillBest(sorted, per_lane));
+      if (sorted.bins.padding() <= online.bins.padding() && sorted.unfit <= kMostLeft) best = &sorted;
     }
     // More documents, for what is still empty.
     while (best->bins.room() > goal && best->unfit < kMostLeft) {

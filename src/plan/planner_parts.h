@@ -27,9 +27,9 @@ struct Drawn {
   SampleInfo sample;
   uint32_t start = 0;
   uint32_t length = 0;  // of the first sample, from `start` on
-  uint32_t waited = 0;  // steps that left it behind
-  bool split_now = false;  // too many wait for a longer step: this one does not
-  std::vector<Member> rest;  // of the group
+  uint32_t waited : 31 = 0;  // steps that left it behind
+  bool split_now : 1 = false;  // too many wait for a longer step: this one does not
+  Few<Member> rest;  // of the group
 
   uint64_t total() const {
     uint64_t sum = length;
@@ -50,7 +50,10 @@ struct Drawn {
   }
 };
 
-inline uint64_t Aligned(uint64_t length, uint32_t align) { return (std::max<uint64_t>(length, 1) + align - 1) / align * align; }
+inline uint64_t Aligned(uint64_t length, uint32_t align) {
+  const uint64_t size = std::max<uint64_t>(length, 1);
+  return align == 1 ? size : (size + align - 1) / align * align;  // a division for each document would be felt
+}
 
 // What it takes of a sequence.
 inline uint64_t Size(const Drawn& drawn, uint32_t align) {
@@ -68,20 +71,29 @@ struct Piece {
   uint32_t bin = 0, position = 0;
 };
 
-// One try at filling a step's sequences.
+// One try at filling a step's sequences. Used again for the next step, so that its memory is.
 struct Layout {
-  Layout(PackMethod method, uint32_t count, uint32_t length, uint32_t align)
-      : bins(method, count, length, align), bonds(count, 0) {}
+  static constexpr uint32_t kAll = UINT32_MAX;
+
+  Layout() = default;
+  Layout(PackMethod method, uint32_t count, uint32_t length, uint32_t align) { Reset(method, count, length, align); }
+  void Reset(PackMethod method, uint32_t count, uint32_t length, uint32_t align) {
+    bins.Reset(method, count, length, align);
+    pieces.clear();
+    done.clear();
+    bonds.assign(count, 0);
+    bonded_sets = largest_set = 0;
+    unfit = 0;
+  }
 
   Bins bins;
   std::vector<Piece> pieces;
-  std::vector<bool> placed;  // by drawn: to the end
-  std::vector<uint32_t> done;  // by drawn: how much of it, from its start, is placed already
+  std::vector<uint32_t> done;  // by drawn: how much of it, from its start, is placed already; kAll: it is placed to its end
   std::vector<uint32_t> bonds;  // by bin
   uint32_t bonded_sets = 0, largest_set = 0;
   size_t unfit = 0;  // found no room, or not for all of it
 
-  bool Placed(size_t drawn) const { return drawn < placed.size() && placed[drawn]; }
+  bool Placed(size_t drawn) const { return drawn < done.size() && done[drawn] == kAll; }
 };
 
 struct Planner::Parts {
@@ -99,6 +111,7 @@ struct Planner::Parts {
     return length < longest && method != PackMethod::kConcat && !drawn.split_now && Size(drawn, align) > length;
   }
   Result<bool> Place(Layout& layout, uint32_t index, uint32_t per_lane) const;
+  Result<bool> PlaceGroup(Layout& layout, uint32_t index, uint32_t per_lane) const;
   std::vector<Sequence> Build(Layout& layout);
   void Keep(const Layout& layout);
   Result<std::optional<StepPlan>> NextPacked(uint64_t step);
@@ -120,6 +133,7 @@ struct Planner::Parts {
   std::vector<Drawn> buffer;  // drawn and not placed, in that order
   std::vector<std::deque<Drawn>> back;  // by source: to be drawn before anything of the feed
   uint64_t truncated = 0, dropped = 0;  // since the last step
+  Layout online, sorted;  // of the step that is being planned
 };
 
 }  // namespace headrace

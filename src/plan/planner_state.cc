@@ -17,7 +17,7 @@ std::string Planner::State() const {
   const auto entry_of = [&](const Drawn& drawn) {
     nlohmann::json entry = position(drawn.sample);
     for (uint32_t number :
-         {uint32_t{drawn.sample.ref.source}, drawn.start, drawn.length, 2 * drawn.waited + (drawn.split_now ? 1 : 0)})
+         {uint32_t{drawn.sample.ref.source}, drawn.start, drawn.length, 2 * uint32_t{drawn.waited} + (drawn.split_now ? 1 : 0)})
       entry.push_back(number);
     for (const Member& member : drawn.rest) {
       nlohmann::json other = position(member.sample);

@@ -21,11 +21,17 @@ class SyntheticFeed : public SampleFeed {
   SyntheticFeed(std::vector<uint32_t> counts, Lengths lengths)
       : counts_(std::move(counts)), next_(counts_.size(), 0), lengths_(std::move(lengths)) {}
 
-  Result<std::optional<SampleInfo>> Next(uint16_t source) override {
-    if (next_[source] >= counts_[source]) return std::optional<SampleInfo>();
-    return std::optional<SampleInfo>(Sample(source, next_[source]++));
+  using SampleFeed::Next;
+  Result<bool> Next(uint16_t source, SampleInfo& sample) override {
+    if (next_[source] >= counts_[source]) return false;
+    Make(source, next_[source]++, sample);
+    return true;
   }
-  Result<SampleInfo> Again(const SampleRef& ref) override { return Sample(ref.source, ref.position.index); }
+  Result<SampleInfo> Again(const SampleRef& ref) override {
+    SampleInfo sample;
+    Make(ref.source, ref.position.index, sample);
+    return sample;
+  }
 
   // Where a strand's cursors stand, which a real feed keeps itself.
   const std::vector<uint32_t>& positions() const { return next_; }
@@ -49,13 +55,11 @@ class SyntheticFeed : public SampleFeed {
   }
 
  private:
-  SampleInfo Sample(uint16_t source, uint32_t number) const {
-    SampleInfo info;
+  void Make(uint16_t source, uint32_t number, SampleInfo& info) const {
     info.ref = {source, {0, 0, 0, number}};
     info.length = lengths_(source, number);
     info.bytes = uint64_t{info.length} * 4;
     info.label_tokens = info.length > 0 ? info.length - 1 : 0;
-    return info;
   }
 
   const std::vector<uint32_t> counts_;

@@ -86,11 +86,10 @@ Result<std::shared_ptr<const OpenPart>> StrandFeed::OpenRows(size_t source, cons
   return open;
 }
 
-SampleInfo StrandFeed::Hold(const SampleRef& ref, const OpenWindow& window) {
+void StrandFeed::Hold(const SampleRef& ref, const OpenWindow& window, SampleInfo& info) {
   const uint32_t row = window.window->order[ref.position.index];
   const auto part = static_cast<size_t>(std::ranges::upper_bound(window.first, row) - window.first.begin() - 1);
   HeldSample held{window.parts[part], row - window.first[part]};
-  SampleInfo info;
   info.ref = ref;
   if (held.part->tokens) {
     info.length = static_cast<uint32_t>(held.part->tokens->length(held.row));
@@ -104,10 +103,9 @@ SampleInfo StrandFeed::Hold(const SampleRef& ref, const OpenWindow& window) {
     info.numbers.push_back(number.kind() == Column::kArray ? number.Number(held.row)
                                                            : static_cast<double>(number.length(held.row)));
   held_[ref] = std::move(held);
-  return info;
 }
 
-Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
+Result<bool> StrandFeed::Next(uint16_t source, SampleInfo& sample) {
   if (cursors_.size() < sources_.size()) cursors_.resize(sources_.size());
   Cursor& cursor = cursors_[source];
   const SourceLoader& loader = sources_.loader(source);
@@ -144,7 +142,7 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
     const Window& window = *cursor.window->window;
     if (cursor.at.index < window.order.size()) {
       const SampleRef ref{source, cursor.at};
-      SampleInfo info = Hold(ref, *cursor.window);
+      Hold(ref, *cursor.window, sample);
       cursor.anything = true;
       ++cursor.at.index;
       if (cursor.at.index == (window.order.size() + 1) / 2) {
@@ -153,7 +151,7 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
                                      : Position{ahead.epoch, ahead.group, ahead.piece + 1, 0};
         if (ahead.group < groups) sources_.loader(source).Prefetch(strand_, ahead);
       }
-      return std::optional(std::move(info));
+      return true;
     }
     through_.push_back({source, {cursor.at.epoch, cursor.at.group, cursor.at.piece, 0}});
     cursor.at = window.last_of_group ? Position{cursor.at.epoch, cursor.at.group + 1, 0, 0}
@@ -167,7 +165,7 @@ Result<std::optional<SampleInfo>> StrandFeed::Next(uint16_t source) {
     }
     cursor.window.reset();
   }
-  return std::optional<SampleInfo>();
+  return false;
 }
 
 Result<SampleInfo> StrandFeed::Again(const SampleRef& ref) {
@@ -187,7 +185,8 @@ Result<SampleInfo> StrandFeed::Again(const SampleRef& ref) {
       "Producers stop here, because what is in the stream already could not be made again";
   if (ref.position.index >= window.window->order.size())
     return Status(Code::kInvalidArgument, blame + "not there any more" + cause);
-  SampleInfo info = Hold(ref, window);
+  SampleInfo info;
+  Hold(ref, window, info);
   if (auto expected = expected_.find(ref); expected != expected_.end() && expected->second != Checksum(held_.at(ref))) {
     const HeldSample& held = held_.at(ref);
     return Status(Code::kInvalidArgument,

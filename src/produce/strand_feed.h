@@ -46,7 +46,8 @@ class StrandFeed final : public SampleFeed {
   StrandFeed(const Recipe& recipe, const Sources& sources, std::vector<std::string> kept, uint16_t strand,
              const Deadline& deadline);
 
-  Result<std::optional<SampleInfo>> Next(uint16_t source) override;
+  using SampleFeed::Next;
+  Result<bool> Next(uint16_t source, SampleInfo& sample) override;
   Result<SampleInfo> Again(const SampleRef& ref) override;
 
   // A sample that was handed out and is still held.
@@ -74,7 +75,7 @@ class StrandFeed final : public SampleFeed {
   Status Advance(size_t source);
   Result<std::shared_ptr<const OpenWindow>> Open(size_t source, const Position& at);
   Result<std::shared_ptr<const OpenPart>> OpenRows(size_t source, const arrow::RecordBatch& rows) const;
-  SampleInfo Hold(const SampleRef& ref, const OpenWindow& window);
+  void Hold(const SampleRef& ref, const OpenWindow& window, SampleInfo& info);
   uint32_t Checksum(const HeldSample& sample) const;
 
   const Recipe& recipe_;
