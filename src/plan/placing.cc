@@ -30,12 +30,10 @@ void SortByUpperHalf(std::vector<uint64_t>& keys) {
 
 }  // namespace
 
-// True if all of it found a place; else what did stays placed, and it is among those that are left.
-Result<bool> Planner::Parts::Place(Layout& layout, uint32_t index, uint32_t per_lane) const {
+// What finds a place stays placed; if that is not all of it, it is among those that are left.
+void Planner::Parts::PlaceOne(Layout& layout, uint32_t index) const {
   const Drawn& drawn = buffer[index];
   const uint32_t length = layout.bins.length();
-  if (layout.done.size() <= index) layout.done.resize(std::max<size_t>(buffer.size(), 2 * size_t{index} + 1), 0);
-  if (!drawn.rest.empty()) return PlaceGroup(layout, index, per_lane);
   uint32_t start = layout.done[index];
   while (true) {
     uint32_t part = std::min(drawn.length - start, length);
@@ -44,19 +42,19 @@ Result<bool> Planner::Parts::Place(Layout& layout, uint32_t index, uint32_t per_
     if (!place) {
       layout.done[index] = start;
       ++layout.unfit;
-      return false;
+      return;
     }
     layout.pieces.push_back({index, 0, drawn.start + start, part, place.bin, place.position});
     start += part;
     if (start == drawn.length) {
       layout.done[index] = Layout::kAll;
-      return true;
+      return;
     }
   }
 }
 
 // Whole in one sequence, or in sequences of its own that share a lane.
-Result<bool> Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t per_lane) const {
+Status Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t per_lane) const {
   const Drawn& drawn = buffer[index];
   const uint32_t length = layout.bins.length();
   const uint64_t size = Size(drawn, align);
@@ -67,7 +65,7 @@ Result<bool> Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t
     const Bins::Place place = layout.bins.Put(static_cast<uint32_t>(size));
     if (!place) {
       ++layout.unfit;
-      return false;
+      return Status::Ok();
     }
     uint64_t position = place.position;
     for (uint32_t member = 0; member < members; ++member) {
@@ -75,7 +73,7 @@ Result<bool> Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t
       position += Aligned(member_length(member), align);
     }
     layout.done[index] = Layout::kAll;
-    return true;
+    return Status::Ok();
   }
   uint32_t bin = 0;
   uint64_t position = 0;
@@ -106,7 +104,7 @@ Result<bool> Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t
   for (uint32_t i = 0; fits && i < layout.bins.count() && empty < needed; ++i) empty += layout.bins.room(i) == length ? 1 : 0;
   if (!fits || empty < needed) {
     ++layout.unfit;
-    return false;
+    return Status::Ok();
   }
   ++layout.bonded_sets;
   layout.largest_set = largest;
@@ -127,7 +125,7 @@ Result<bool> Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t
     layout.pieces.push_back(piece);
   }
   layout.done[index] = Layout::kAll;
-  return true;
+  return Status::Ok();
 }
 
 std::vector<Sequence> Planner::Parts::Build(Layout& layout) {
@@ -187,7 +185,7 @@ Status Planner::Parts::FillBest(Layout& layout, uint32_t per_lane) {
     order.push_back((drawn.waited >= kPatience ? 0 : (UINT32_MAX - size) << 32) | index);
   }
   SortByUpperHalf(order);
-  for (uint64_t key : order) HR_RETURN_IF_ERROR(Place(layout, static_cast<uint32_t>(key), per_lane).status());
+  for (uint64_t key : order) HR_RETURN_IF_ERROR(Place(layout, static_cast<uint32_t>(key), per_lane));
   return Status::Ok();
 }
 

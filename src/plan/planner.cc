@@ -190,7 +190,7 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
     }
     if (Waits(buffer[next], length)) continue;
     size += Aligned(Size(buffer[next], align), align);
-    HR_RETURN_IF_ERROR(Place(online, next, per_lane).status());
+    HR_RETURN_IF_ERROR(Place(online, next, per_lane));
   }
   if (stopped && (method == PackMethod::kConcat ? online.bins.room() > 0 : size < capacity)) return std::optional<StepPlan>();
 
@@ -205,8 +205,7 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
     while (best->bins.room() > goal && best->unfit < kMostLeft) {
       HR_ASSIGN_OR_RETURN(const bool drew, draw());
       if (!drew) break;
-      if (!Waits(buffer.back(), length))
-        HR_RETURN_IF_ERROR(Place(*best, static_cast<uint32_t>(buffer.size() - 1), per_lane).status());
+      if (!Waits(buffer.back(), length)) HR_RETURN_IF_ERROR(Place(*best, static_cast<uint32_t>(buffer.size() - 1), per_lane));
     }
   }
   StepPlan plan = PlanStep(recipe, sources.size(), length, Build(*best), cost);
@@ -263,7 +262,7 @@ Result<std::vector<Sequence>> Planner::Remainder(uint64_t) {
   if (parts.method == PackMethod::kBestFit) {
     HR_RETURN_IF_ERROR(parts.FillBest(layout, most));
   } else {
-    for (uint32_t i = 0; i < parts.buffer.size(); ++i) HR_RETURN_IF_ERROR(parts.Place(layout, i, most).status());
+    for (uint32_t i = 0; i < parts.buffer.size(); ++i) HR_RETURN_IF_ERROR(parts.Place(layout, i, most));
   }
   sequences = parts.Build(layout);
   std::erase_if(sequences, [](const Sequence& sequence) { return sequence.pieces.empty(); });

@@ -110,8 +110,14 @@ struct Planner::Parts {
   bool Waits(const Drawn& drawn, uint32_t length) const {
     return length < longest && method != PackMethod::kConcat && !drawn.split_now && Size(drawn, align) > length;
   }
-  Result<bool> Place(Layout& layout, uint32_t index, uint32_t per_lane) const;
-  Result<bool> PlaceGroup(Layout& layout, uint32_t index, uint32_t per_lane) const;
+  Status Place(Layout& layout, uint32_t index, uint32_t per_lane) const {
+    if (layout.done.size() <= index) layout.done.resize(std::max<size_t>(buffer.size(), 2 * size_t{index} + 1), 0);
+    if (!buffer[index].rest.empty()) return PlaceGroup(layout, index, per_lane);
+    PlaceOne(layout, index);
+    return Status::Ok();
+  }
+  void PlaceOne(Layout& layout, uint32_t index) const;
+  Status PlaceGroup(Layout& layout, uint32_t index, uint32_t per_lane) const;
   std::vector<Sequence> Build(Layout& layout);
   void Keep(const Layout& layout);
   Result<std::optional<StepPlan>> NextPacked(uint64_t step);
