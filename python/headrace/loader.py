@@ -7,11 +7,12 @@ import contextlib
 import functools
 import json
 import logging
+import operator
 import os
 import re
 import secrets
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace import _core
@@ -65,6 +66,9 @@ class Loader(OpenStream):
     # For benchmarks: (seconds of latency, bytes a second per request), as a far store has them.
     _slow: tuple[float, float] | None = None
     _producers: Producers | None = None
+    # For tests: seconds until what is reported is written.
+    _report_every: float | None = None
+    _reports_as: _mesh.Mesh | None = None
 
     def __init__(
         self,
@@ -107,6 +111,7 @@ class Loader(OpenStream):
         self._began = False
         self._pass = 0
         self._start = 0
+        self._furthest = 0  # steps below were handed out, whatever the cursor says now
         self._acked = 0
         self._keep: int | None = None
         options = self._options = options_of(storage_options)
@@ -189,6 +194,7 @@ class Loader(OpenStream):
         if self._role == "eval":
             self._pass += 1
             if self._began:
+                self._furthest = max(self._furthest, self._core.cursor)
                 self._core.seek(self._start)
         return _Steps(self, self._pass)
 
@@ -219,10 +225,14 @@ class Loader(OpenStream):
 
     def step(self, number: int) -> Step:
         """Any step, without moving on."""
-        return Step(self._core.read(_at_least_zero("step", number)), self._layout)
+        core = self._core.read(_at_least_zero("step", number))
+        self._furthest = max(self._furthest, core.number + 1)
+        return Step(core, self._layout)
 
     def seek(self, number: int) -> None:
         """Goes on at this step."""
+        if self._began:
+            self._furthest = max(self._furthest, self._core.cursor)
         self._core.seek(_at_least_zero("step", number))
         self._acked = number
         if not self._began:
@@ -351,16 +361,47 @@ class Loader(OpenStream):
         return self._core.stats()
 
     def report(
-        self, step: int, loss: dict[str, tuple[float, int]] | None = None, metrics: dict[str, float] | None = None
-    ) -> NoReturn:
-        raise Unsupported("loader.report() comes with version 0.3, together with the policies that listen to it")
+        self,
+        step: int,
+        loss: Mapping[str, tuple[float, float]] | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> None:
+        """Says what came of a step: kept with the stream, and served as metrics. Never waits for the store.
+
+        Args:
+            step: one that was handed out.
+            loss: by source, (sum, count) of this rank's own share of the step: readers add the ranks up.
+            metrics: anything else, by name.
+
+        A second report of the same step replaces the names that it has. Numbers of torch and numpy are fine (one that is on a
+        device is waited for), and so are NaN and infinity. It is written within seconds, and when the loader is closed.
+        """
+        number = self._reported(step)
+        losses = [_loss_of(source, value) for source, value in _items("loss", loss)]
+        others = [(_text("metric", name), _number(f"the metric {name!r}", value)) for name, value in _items("metrics", metrics)]
+        if self._reports_as is not self._mesh:
+            mesh = {axis: getattr(self._mesh, axis) for axis in _mesh.AXES}
+            self._core.report_as(self._role, mesh, self._report_every)
+            self._reports_as = self._mesh
+        if losses or others:
+            self._core.report(number, losses, others)
+
+    def _reported(self, step: int) -> int:
+        try:
+            number = operator.index(step)
+        except TypeError:
+            raise InvalidArgument(f"report(): a step is a whole number, step.number; not {step!r:.100}") from None
+        cursor = self._core.cursor
+        if not 0 <= number < max(self._furthest, cursor):
+            raise InvalidArgument(f"report(): step {number} was not handed out (the next one is {cursor})")
+        return number
 
     def close(self) -> None:
-        """Ends everything at once. What was handed out stays."""
+        """Ends everything at once, when the last reports are written. What was handed out stays."""
         _open.discard(self)
         if self._producers is not None:
             self._producers.stop()
-        self._core.close(2.0)
+        self._core.close(2.0, 5.0)
         self._metrics = None
 
     @property
@@ -420,6 +461,39 @@ def _at_least_zero(what: str, number: int) -> int:
     return int(number)
 
 
+def _items(what: str, given: Mapping[str, Any] | None) -> Any:  # noqa: ANN401
+    if given is None:
+        return ()
+    try:
+        return given.items()
+    except AttributeError:
+        raise InvalidArgument(f"report(): {what}= is a dict by name, not {given!r:.100}") from None
+
+
+def _text(what: str, name: Any) -> str:  # noqa: ANN401
+    if not isinstance(name, str):
+        raise InvalidArgument(f"report(): the name of a {what} is a text, not {name!r:.100}")
+    return name
+
+
+def _number(what: str, value: Any) -> float:  # noqa: ANN401
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise InvalidArgument(f"report(): {what} is one number, not {value!r:.100}") from None
+
+
+def _loss_of(source: Any, value: Any) -> tuple[str, float, float]:  # noqa: ANN401
+    name = _text("source", source)
+    try:
+        total, count = value
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"report(): the loss of {name!r} is a pair (sum, count), not {value!r:.100}") from None
+    return name, _number(f"the sum of the loss of {name!r}", total), _number(f"the count of the loss of {name!r}", count)
+
+
 def _names(mixture: dict[str, Any]) -> tuple[str, ...]:
     return tuple(source["name"] for source in mixture.get("sources", ()))
 
@@ -433,5 +507,5 @@ def _close_all() -> None:
     for loader in list(_open):
         if loader._producers is not None:
             loader._producers.stop()
-        loader._core.close(0.5)
+        loader._core.close(0.5, 5.0)
     _open.clear()

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "feedback/reporter.h"
 #include "load/background_collection.h"
 #include "load/loader.h"
 #include "load/position_report.h"
@@ -65,9 +66,10 @@ class PyLoader {
       static_cast<void>(new std::shared_ptr<StreamLog>(std::move(log_)));
       static_cast<void>(new std::shared_ptr<BackgroundCollection>(std::move(collection_)));
       static_cast<void>(new std::shared_ptr<PositionReport>(std::move(report_)));
+      static_cast<void>(new std::shared_ptr<Reporter>(std::move(reporter_)));
       return;
     }
-    Close(1);
+    Close(1, 1);
   }
 
   Loader& use() const {
@@ -147,12 +149,46 @@ class PyLoader {
     return nb::bytes(object.bytes.data(), object.bytes.size());
   }
 
-  void Report(const std::string& id, const std::string& reader, double every_seconds) {
+  void ReportPosition(const std::string& id, const std::string& reader, double every_seconds) {
     use();
     if (!report_)
       report_ = PositionReport::Start(log_, session_->executor(), {id, reader, SecondsOf(every_seconds)},
                                       [loader = loader_] { return loader->cursor(); });
   }
+
+  // Whose reports those are that come from now on.
+  void ReportAs(const std::string& reader, MeshCoordinates mesh, std::optional<double> every_seconds) {
+    use();
+    uint64_t processes = 1;
+    for (const auto& [_, place] : mesh) processes *= place.second;
+    mesh_ = std::move(mesh);
+    if (reporter_) return;
+    Reporter::Options options;
+    options.reader = reader;
+    options.every = every_seconds ? SecondsOf(*every_seconds) : Reporter::EveryFor(processes);
+    reporter_ = Reporter::Make(log_, session_->executor(), options);
+  }
+
+  void Report(uint64_t step, const std::vector<std::tuple<std::string, double, double>>& loss,
+              std::vector<std::pair<std::string, double>> metrics) {
+    const LaneRange lanes = use().lanes();
+    headrace::Report report;
+    report.step = step;
+    report.mesh = mesh_;
+    const auto cp = mesh_.contains("cp") ? mesh_.at("cp") : std::pair<uint32_t, uint32_t>(0, 1);
+    report.share = {lanes.first, lanes.end, cp.first, cp.second};
+    report.mixture = loader_->MixtureOf(step);
+    for (const auto& [source, sum, count] : loss) report.loss.push_back({source, {sum, count}});
+    report.metrics = std::move(metrics);
+    Status status;
+    {
+      nb::gil_scoped_release released;
+      status = std::shared_ptr(reporter_)->Add(std::move(report));
+    }
+    if (!status.ok()) Raise(status);
+  }
+
+  Reporter::Counts reports() const { return reporter_ ? reporter_->counts() : Reporter::Counts(); }
 
   void Collect(double every_seconds, double grace_seconds) {
     use();
@@ -163,10 +199,12 @@ class PyLoader {
   void SetHold(bool hold) { use().SetHold(hold); }
   void SetLanes(uint32_t first, uint32_t end) { use().SetLanes({first, end}); }
 
-  void Close(double patience) {
+  void Close(double patience, double report_patience) {
     if (session_->forked()) return;
     std::shared_ptr<Loader> loader = loader_;
+    std::shared_ptr<Reporter> reporter = reporter_;
     nb::gil_scoped_release released;
+    if (reporter) reporter->Close(SecondsOf(report_patience));
     if (loader) loader->Close(SecondsOf(patience));
     if (collection_) collection_->Stop();
     if (report_) report_->Stop();
@@ -187,6 +225,8 @@ class PyLoader {
   std::shared_ptr<BufferPool> pool_ = BufferPool::Make();
   std::shared_ptr<BackgroundCollection> collection_;
   std::shared_ptr<PositionReport> report_;
+  std::shared_ptr<Reporter> reporter_;
+  MeshCoordinates mesh_;
   std::shared_ptr<Loader> loader_;
 };
 
@@ -213,6 +253,13 @@ nb::dict InfoOf(const PyLoader& loader) {
 nb::dict Stats(const PyLoader& loader) {
   nb::dict stats;
   for (const auto& [name, value] : loader.loader().Stats()) stats[name.c_str()] = value;
+  const Reporter::Counts reports = loader.reports();
+  stats["reports"] = static_cast<double>(reports.reports);
+  stats["reports_written"] = static_cast<double>(reports.written);
+  stats["reports_waiting"] = static_cast<double>(reports.waiting);
+  stats["reports_dropped"] = static_cast<double>(reports.dropped);
+  stats["report_failures"] = static_cast<double>(reports.failures);
+  stats["reported_step"] = static_cast<double>(reports.last_step);
   return stats;
 }
 
@@ -242,11 +289,13 @@ void BindLoader(nb::module_& module) {
       .def("pins", &PyLoader::Pins)
       .def("read_object", &PyLoader::ReadObject, nb::arg("key"))
       .def("read_mixture", &PyLoader::ReadMixture, nb::arg("number"))
-      .def("report_position", &PyLoader::Report, nb::arg("id"), nb::arg("reader"), nb::arg("every"))
+      .def("report_position", &PyLoader::ReportPosition, nb::arg("id"), nb::arg("reader"), nb::arg("every"))
+      .def("report_as", &PyLoader::ReportAs, nb::arg("reader"), nb::arg("mesh"), nb::arg("every").none())
+      .def("report", &PyLoader::Report, nb::arg("step"), nb::arg("loss"), nb::arg("metrics"))
       .def("collect", &PyLoader::Collect, nb::arg("every"), nb::arg("grace"))
       .def("stats", Stats)
       .def_prop_ro("closed", &PyLoader::closed)
-      .def("close", &PyLoader::Close, nb::arg("patience"));
+      .def("close", &PyLoader::Close, nb::arg("patience"), nb::arg("report_patience") = 0.0);
 }
 
 }  // namespace headrace::python

@@ -54,5 +54,6 @@ std::unique_ptr<Command> MakePinCommand();
 std::unique_ptr<Command> MakeUnpinCommand();
 std::unique_ptr<Command> MakePinsCommand();
 std::unique_ptr<Command> MakeGcCommand();
+std::unique_ptr<Command> MakeFeedbackCommand();
 
 }  // namespace headrace::cli

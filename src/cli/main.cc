@@ -13,8 +13,8 @@ namespace {
 Commands AllCommands() {
   Commands commands;
   for (auto make : {MakeDemoCommand, MakeCreateCommand, MakeAppendCommand, MakeInspectCommand, MakeCatCommand, MakeDigestCommand,
-                    MakeVerifyCommand, MakePinCommand, MakeUnpinCommand, MakePinsCommand, MakeGcCommand, MakeProbeCommand,
-                    MakeBenchCommand}) {
+                    MakeVerifyCommand, MakePinCommand, MakeUnpinCommand, MakePinsCommand, MakeGcCommand, MakeFeedbackCommand,
+                    MakeProbeCommand, MakeBenchCommand}) {
     commands.push_back(make());
   }
   for (std::unique_ptr<Command>& command : LakeCommands()) commands.push_back(std::move(command));

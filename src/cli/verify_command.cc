@@ -26,8 +26,8 @@ class VerifyCommand final : public Command {
     AddStream(app, uri_);
     app.footer(
         "Reads all that the newest manifest refers to: every chunk that is not trimmed and its checksums, the index, the chain of every\n"
-        "strand, and where the stream has a recipe, that, its mixtures and the inventories of its sources. Not lineage and status objects,\n"
-        "nor the lake.\n"
+        "strand, and where the stream has a recipe, that, its mixtures and the inventories of its sources. Not lineage, feedback and\n"
+        "status objects, nor the lake.\n"
         "\n"
         "  headrace verify /data/live\n"
         "  headrace verify s3://bucket/live --json");

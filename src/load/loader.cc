@@ -12,6 +12,8 @@ namespace {
 
 double Seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
+constexpr size_t kMixturesRemembered = 64;
+
 Status Closed() { return Status(Code::kCancelled, "the loader is closed"); }
 
 struct LoaderMetrics {
@@ -92,10 +94,12 @@ Result<Loader::Turn> Loader::Next(Instant until) {
     if (turn->kind == Prefetch::Turn::kEnd) return Turn{Turn::kEnd, std::nullopt};
     cursor_ = step + 1;
     ++handed_over_;
+    Step handed(std::move(turn->block), step);
+    NoteMixture(step, handed.mixture());
     lock.unlock();
     habit_->HandedOver();
     NoteHandedOver(step);
-    return Turn{Turn::kStep, Step(std::move(turn->block), step)};
+    return Turn{Turn::kStep, std::move(handed)};
   }
 }
 
@@ -106,6 +110,31 @@ void Loader::NoteHandedOver(uint64_t step) {
   metrics.step.Set(static_cast<double>(step));
   metrics.frontier.Set(static_cast<double>(frontier));
   metrics.ahead.Set(static_cast<double>(frontier - std::min(frontier, step + 1)));
+}
+
+void Loader::NoteMixture(uint64_t step, uint32_t mixture) {
+  if (!drawn_.empty() && drawn_.back().mixture == mixture) {
+    drawn_.back().first = std::min(drawn_.back().first, step);
+    drawn_.back().last = std::max(drawn_.back().last, step);
+    return;
+  }
+  Drawn run{step, step, mixture};
+  for (auto seen = drawn_.begin(); seen != drawn_.end(); ++seen) {
+    if (seen->mixture != mixture) continue;
+    run = {std::min(seen->first, step), std::max(seen->last, step), mixture};
+    drawn_.erase(seen);
+    break;
+  }
+  if (drawn_.size() >= kMixturesRemembered) drawn_.erase(drawn_.begin());
+  drawn_.push_back(run);
+}
+
+std::optional<uint32_t> Loader::MixtureOf(uint64_t step) const {
+  std::lock_guard lock(mutex_);
+  for (const Drawn& run : drawn_) {
+    if (step >= run.first && step <= run.last) return run.mixture;
+  }
+  return {};
 }
 
 Status Loader::Stalled(uint64_t step, Prefetch& prefetch, Duration waited) const {

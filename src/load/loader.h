@@ -64,6 +64,8 @@ class Loader {
   // Whether this rank holds the stream for its job; asked when the first step is.
   void SetHold(bool hold);
   LaneRange lanes() const;
+  // The mixture with which a step was drawn that was handed over, as far as it is remembered.
+  std::optional<uint32_t> MixtureOf(uint64_t step) const;
 
   // How many steps a sealed stream has; nothing if it is not sealed (yet).
   Result<std::optional<uint64_t>> Length(const Deadline& deadline);
@@ -89,6 +91,7 @@ class Loader {
   void Restart();
   Status Stalled(uint64_t step, Prefetch& prefetch, Duration waited) const;
   void NoteHandedOver(uint64_t step);
+  void NoteMixture(uint64_t step, uint32_t mixture);
 
   std::shared_ptr<StreamLog> log_;
   std::shared_ptr<StreamReader> reader_;
@@ -106,6 +109,12 @@ class Loader {
   std::shared_ptr<SessionPin> session_;
   bool session_over_ = false;
   bool closed_ = false;
+  // Mixtures hold from a step on, so that two steps with the same one have it between them, too.
+  struct Drawn {
+    uint64_t first, last;
+    uint32_t mixture;
+  };
+  std::vector<Drawn> drawn_;  // the last few, by their last hand-over
 
   std::optional<Instant> waiting_since_;
   bool warned_ = false;

@@ -15,7 +15,7 @@ LATER = {
     "blame": None, "node": None, "top": None, "dashboard": None, "copy": None,
 }  # fmt: skip
 
-STREAM_COMMANDS = ("create", "append", "inspect", "digest", "verify", "cat", "pin", "unpin", "pins", "gc")
+STREAM_COMMANDS = ("create", "append", "inspect", "digest", "verify", "cat", "pin", "unpin", "pins", "gc", "feedback")
 
 
 def test_version_is_the_projects(headrace: Headrace) -> None:

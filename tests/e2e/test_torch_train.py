@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import ROOT
+from calls import ROOT, Headrace
 
 pytest.importorskip("torch", reason="TORCH IS NOT INSTALLED: what needs it is left out")
 pytest.importorskip("headrace._core", reason="THE PACKAGE IS NOT BUILT: what needs it is left out")
@@ -69,11 +69,17 @@ def test_a_killed_job_goes_on_as_if_nothing_had_happened(packed: PackedStream, t
 
 
 @pytest.mark.parametrize(("format", "cp"), [("plain", "whole"), ("hf", "contiguous"), ("megatron", "head_tail")])
-def test_one_rank_reads_for_its_peers(packed: PackedStream, tmp_path: Path, format: str, cp: str) -> None:
+def test_one_rank_reads_for_its_peers(headrace: Headrace, packed: PackedStream, tmp_path: Path, format: str, cp: str) -> None:
     answers = torch_ranks.run(torch_ranks.reads_for_peers, 8, tmp_path, packed.uri, format, cp)
     assert all(answer["compared"] > 100 for answer in answers)
     reading = [rank for rank, answer in enumerate(answers) if answer["fetched"] > 0]
     assert reading == [0, 4], "one per data-parallel coordinate"
+    # All of them reported: halves of sequences add up, peers with the same half count once.
+    reported = headrace("feedback", packed.uri, "--json").json["steps"]
+    assert [(step["step"], step["loss"]["all"]["sum"], step["loss"]["all"]["count"]) for step in reported] == [
+        (n, 10.0, 4.0) for n in range(10)
+    ]
+    assert {step["mixture"] for step in reported} == {0}
 
 
 def test_a_save_in_the_background_pins_when_it_is_done(packed: PackedStream, tmp_path: Path) -> None:

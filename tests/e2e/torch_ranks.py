@@ -141,6 +141,7 @@ def reads_for_peers(rank: int, ranks: int, uri: str, format: str, cp: str) -> di
             assert [lane.number for lane in mine.lanes()] == [lane.number for lane in theirs.lanes()]
             assert list(samples_of(mine)) == list(samples_of(theirs))
             assert loader.state_dict() == alone.state_dict()
+            loader.report(mine.number, loss={"all": (torch.tensor(2.0 + at["cp"][0]), 1)})
         fetched = loader.stats()["fetched_bytes"]
     return {"compared": compared, "fetched": fetched}
 
