@@ -54,6 +54,15 @@ struct ByteRange {
 
 class BufferPool;
 
+// Takes bytes as they arrive, piece by piece, where memory that holds all of them would only be copied from again.
+class Landing {
+ public:
+  virtual ~Landing() = default;
+  // The next bytes of the range, of which `offset` came before. 0 once more: they begin anew, with another attempt. Comes from any thread,
+  // one call at a time, and not after the get has returned. Nothing is known to be right before the get was answered well.
+  virtual void Take(uint64_t offset, std::span<const std::byte> piece) = 0;
+};
+
 struct GetOptions {
   ByteRange range = {};
   // Where the bytes shall land. Left empty, the store brings its own memory (a mapped file, a fresh buffer).
@@ -61,6 +70,8 @@ struct GetOptions {
   std::span<std::byte> into = {};
   // Where a store that needs fresh memory takes it from. Lives until the call returns; the bytes may outlive it.
   BufferPool* pool = nullptr;
+  // Who takes the bytes instead, if the store has them piece by piece; others leave it alone (see Object::landed). Not together with `into`.
+  Landing* landing = nullptr;
 };
 
 // What a get brought: the bytes of the range (in `into`, borrowed, if that was given) and the whole object's size.
@@ -69,6 +80,8 @@ struct Object {
   uint64_t size = 0;
   // What tells this content from another one of the same key: the ETag, a file's time of change. Empty where the store has nothing of the kind.
   std::string version = {};
+  // So many bytes went to the landing. `bytes` is empty then.
+  uint64_t landed = 0;
 };
 
 // What to write, in pieces that need not be copied together.

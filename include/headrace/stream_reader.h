@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -24,7 +25,9 @@
 namespace headrace {
 
 class BufferPool;
+class Landing;
 class StreamLog;
+struct ChunkHeader;
 struct StreamState;
 
 struct ReadOptions {
@@ -34,6 +37,9 @@ struct ReadOptions {
   BufferPool* pool = nullptr;  // where fresh memory comes from
   // False: for a caller that copies the cells, and checks them on the way. Cells that are packed are checked all the same.
   bool check = true;
+  // For a caller that takes lanes apart while they arrive: makes what takes the chunk's bytes from `begin` on. Not asked where bytes come
+  // otherwise.
+  std::function<Landing*(const ChunkHeader& header, uint64_t begin)> land = {};
 };
 
 class StreamReader {
@@ -49,6 +55,7 @@ class StreamReader {
     std::vector<std::vector<Bytes>> cells;
     // Of cells that were not checked, what their checksums must be. Empty if all were.
     std::vector<std::vector<std::optional<uint32_t>>> crcs = {};
+    bool landed = false;  // the bytes went to the landing: there are no cells here
   };
 
   // How far the stream is: the newest manifest. Asks the store.

@@ -51,8 +51,8 @@ Buffer BufferPool::Take(size_t size) {
   if (size >= kWorthKeeping) {
     std::lock_guard lock(mutex_);
     for (size_t i = kept_.size(); i-- > 0;) {
-      // Not one that is much too large: it would be missed by whoever needs it.
-      if (kept_[i].capacity < size || kept_[i].capacity - size > size / 4) continue;
+      // Not one that is much too large: it would be missed by whoever needs it. What a fresh one would have is never too large.
+      if (kept_[i].capacity < size || kept_[i].capacity > std::max(piece.capacity, size + size / 4)) continue;
       piece = kept_[i];
       kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
       kept_bytes_ -= piece.capacity;

@@ -1,7 +1,9 @@
 #include "load/arrange.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
+#include <optional>
 
 #include "base/crc32c.h"
 #include "base/size.h"
@@ -102,6 +104,71 @@ Status Arrange(std::span<const StreamReader::Block> pieces, const std::vector<Co
     return Status(Code::kFull, Cat("no memory for a block of ", FormatSize(static_cast<double>(size))));
   }
   block.bytes = size;
+  return {};
+}
+
+Status CheckCells(const StreamReader::Block& piece, const std::vector<Column>& columns,
+                  const std::function<std::string(uint64_t step, uint32_t lane)>& what, LoadedBlock& block) {
+  for (uint32_t step = 0; step < block.entry.steps; ++step) {
+    for (size_t i = 0; i < piece.cells[step].size(); ++i) {
+      const Bytes& cell = piece.cells[step][i];
+      const uint32_t lane = piece.first_lane + static_cast<uint32_t>(i);
+      if (piece.crcs[step][i] && Crc32c(cell.span()) != *piece.crcs[step][i]) {
+        return Status(Code::kCorrupt, Cat(what(block.entry.first_step + step, lane), " is damaged: its checksum does not fit"));
+      }
+      HR_ASSIGN_OR_RETURN(block.cells[step][lane - block.lanes.first],
+                          ReadCell(cell, columns, what(block.entry.first_step + step, lane)));
+    }
+  }
+  return {};
+}
+
+Status LayTogether(BufferPool& pool, LoadedBlock& block) {
+  struct Apart {
+    std::vector<std::vector<Array>>* row;
+    size_t array;
+    uint64_t place;
+  };
+  std::vector<Apart> apart;
+  uint64_t size = 0;
+  for (std::vector<std::vector<Array>>& row : block.cells) {
+    for (size_t i = 0; i < row.front().size(); ++i) {
+      std::optional<Bytes> joined = row.front()[i].bytes;
+      uint64_t bytes = 0;
+      for (size_t lane = 0; lane < row.size(); ++lane) {
+        const Bytes& next = row[lane][i].bytes;
+        if (joined && lane > 0) joined = joined->JoinedWith(next);
+        bytes += next.size();
+      }
+      if (joined) continue;
+      apart.push_back({&row, i, size});
+      size = Aligned(size + bytes);
+    }
+  }
+  if (apart.empty()) return {};
+  try {
+    Buffer memory = pool.Take(size);
+    for (const Apart& column : apart) {
+      std::byte* to = memory.span().data() + column.place;
+      for (const std::vector<Array>& cell : *column.row) {
+        const Bytes& from = cell[column.array].bytes;
+        if (!from.empty()) std::memcpy(to, from.data(), from.size());
+        to += from.size();
+      }
+    }
+    const Bytes whole = std::move(memory).Freeze();
+    for (const Apart& column : apart) {
+      uint64_t at = column.place;
+      for (std::vector<Array>& cell : *column.row) {
+        Bytes& bytes = cell[column.array].bytes;
+        bytes = whole.Slice(at, bytes.size());
+        at += bytes.size();
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return Status(Code::kFull, Cat("no memory for a block of ", FormatSize(static_cast<double>(size))));
+  }
+  block.bytes += size;
   return {};
 }
 

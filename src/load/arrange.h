@@ -20,4 +20,10 @@ namespace headrace {
 Status Arrange(std::span<const StreamReader::Block> pieces, const std::vector<Column>& columns,
                const std::function<std::string(uint64_t step, uint32_t lane)>& what, BufferPool& pool, LoadedBlock& block);
 
+// Checks the cells of one piece and puts them into the block as they are.
+Status CheckCells(const StreamReader::Block& piece, const std::vector<Column>& columns,
+                  const std::function<std::string(uint64_t step, uint32_t lane)>& what, LoadedBlock& block);
+// Lays together what does not lie so yet in a block whose cells are there, and checked.
+Status LayTogether(BufferPool& pool, LoadedBlock& block);
+
 }  // namespace headrace

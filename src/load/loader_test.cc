@@ -8,6 +8,7 @@
 
 #include "base/simulation.h"
 #include "base/text.h"
+#include "load/piecewise_store.h"
 #include "load/position_report.h"
 #include "store/faulty_store.h"
 #include "store/memory_store.h"
@@ -507,6 +508,60 @@ TEST_F(LoaderTest, LargeBlocksAreReadInPiecesAndPutTogether) {
     EXPECT_EQ(counts->blocks, 6u);
     prefetch->Stop();
     prefetch->Join();
+  });
+}
+
+TEST_F(LoaderTest, BytesThatComeInPiecesAreTakenApartOnTheWay) {
+  simulation_.Run([&] {
+    Create(Info(8, 1, 4));
+    Append(12, 20'000);
+    Seal();
+    for (int landing : {100, 50, 0}) {  // of some blocks, a part of the lanes comes otherwise
+      SCOPED_TRACE(landing);
+      auto store = std::make_shared<PiecewiseStore>(memory_, 5, landing);
+      auto log = StreamLog::Open(Context(store, 99), {});
+      ASSERT_TRUE(log.ok());
+      PrefetchOptions options;
+      options.lanes = {1, 8};
+      options.read_bytes = 200'000;
+      auto prefetch =
+          Prefetch::Start(*log, std::make_shared<StreamReader>(*log), simulation_, std::make_shared<LoadCounts>(), options);
+      for (uint64_t s = 0; s < 48; ++s) {
+        auto turn = prefetch->Take(s, Instant::max());
+        ASSERT_TRUE(turn.ok()) << turn.status().ToString();
+        Step step(turn->block, s);
+        std::optional<Bytes> all = step.cell(0)[0].bytes;
+        for (size_t i = 0; i < 7; ++i) {
+          ASSERT_EQ(Numbers(step)[i], static_cast<int64_t>(1000 * s + 1 + i));
+          ASSERT_EQ(step.cell(i)[0].bytes.size(), 20'008u);
+          if (i > 0 && all) all = all->JoinedWith(step.cell(i)[0].bytes);
+        }
+        ASSERT_TRUE(all) << s;
+      }
+      EXPECT_EQ(store->landed() > 0, landing > 0);
+      prefetch->Stop();
+      prefetch->Join();
+    }
+  });
+}
+
+TEST_F(LoaderTest, DamageThatLandsIsNamed) {
+  simulation_.Run([&] {
+    Create(Info(4, 1, 2));
+    Append(4, 60'000);
+    Seal();
+    const std::string key = StreamReader(log_).Find(5, {})->name.Key();
+    const std::string good = (*memory_->Get(key, {}))->bytes.ToString();
+    for (size_t at : {good.size() / 2, good.size() / 3, size_t{300}}) {
+      std::string bad = good;
+      bad[at] ^= 4;
+      ASSERT_TRUE(memory_->Put(key, Body(bad), {}).ok());
+      auto loader = Open(std::make_shared<PiecewiseStore>(memory_, at), {.lanes = {0, 4}});
+      for (uint64_t s = 0; s < 4; ++s) ASSERT_EQ(Next(*loader)->step->number(), s);
+      auto turn = Next(*loader);
+      ASSERT_EQ(turn.code(), Code::kCorrupt);
+      EXPECT_NE(turn.status().message().find(key), std::string::npos) << turn.status().ToString();
+    }
   });
 }
 

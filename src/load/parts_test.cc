@@ -103,6 +103,14 @@ TEST(BufferPool, UsesMemoryAgainAndKeepsNoMoreThanItMay) {
   EXPECT_EQ(outlives.size(), 900'000u);
 }
 
+TEST(BufferPool, UsesLargePiecesAgainWhateverTheirSize) {
+  auto pool = BufferPool::Make(64'000'000);
+  for (size_t size = 4'000'000; size < 9'000'000; size += 333'333) {
+    const std::byte* first = pool->Take(size).span().data();
+    EXPECT_EQ(pool->Take(size).span().data(), first) << size;
+  }
+}
+
 TEST(Habit, FollowsWhatTheTrainerAsksFor) {
   Habit habit;
   EXPECT_TRUE(habit.whole());  // nothing is known yet

@@ -186,6 +186,8 @@ void Prefetch::Fill(const std::shared_ptr<Slot>& slot) {
   }
   part->whole = lanes > 1 && options_.habit->whole();
   part->pieces.resize(pieces);
+  part->landings.resize(pieces);
+  part->memory = std::make_shared<BlockMemory>(slot->entry.steps, lanes, size, options_.pool);
   auto piece = [&](uint64_t i) {
     return LaneRange{options_.lanes.first + static_cast<uint32_t>(i * lanes / pieces),
                      options_.lanes.first + static_cast<uint32_t>((i + 1) * lanes / pieces)};
@@ -195,7 +197,7 @@ void Prefetch::Fill(const std::shared_ptr<Slot>& slot) {
 }
 
 void Prefetch::ReadPart(const std::shared_ptr<Part>& part, size_t piece, LaneRange lanes) {
-  Status status = Persist([&](const Deadline&) { return ReadLanes(*part, piece, lanes); });
+  Status status = Persist([&](const Deadline&) { return ReadLanes(*part, piece, lanes, true); });
   bool last = false;
   {
     std::lock_guard lock(mutex_);
@@ -211,7 +213,8 @@ void Prefetch::ReadPart(const std::shared_ptr<Part>& part, size_t piece, LaneRan
   if (!last) return;
   if (!part->failure.ok()) return Finish(part->slot, part->failure);
   ++counts_->blocks;
-  bool now = !part->whole;
+  const bool landed = std::ranges::any_of(part->landings, [](const auto& landing) { return landing != nullptr; });
+  const bool now = !part->whole || landed;
   {
     std::lock_guard lock(mutex_);
     part->slot->fetched = part;
@@ -255,19 +258,37 @@ std::string Prefetch::What(const Entry& entry, uint64_t step, uint32_t lane) con
   return Cat("step ", step, ", lane ", lane, " in the chunk ", log_->store().Describe(entry.name.Key()));
 }
 
-Status Prefetch::ReadLanes(Part& part, size_t piece, LaneRange lanes) {
+Status Prefetch::ReadLanes(Part& part, size_t piece, LaneRange lanes, bool land) {
   ++counts_->reads;
   LoadedBlock& block = *part.block;
+  const std::vector<Column>& columns = log_->info().columns;
   ReadOptions options{.pool = options_.pool.get(), .check = !part.whole};
+  std::unique_ptr<LaneLanding> landing;
+  if (land) {
+    options.land = [&](const ChunkHeader& header, uint64_t begin) {
+      landing = std::make_unique<LaneLanding>(part.memory, header, begin, lanes, block.lanes, columns);
+      return landing.get();
+    };
+  }
   HR_ASSIGN_OR_RETURN(StreamReader::Block read, reader_->ReadBlock(block.entry, lanes.first, lanes.end, deadline(), options));
   uint64_t bytes = 0;
+  if (read.landed) {
+    if (!landing->whole()) return ReadLanes(part, piece, lanes, false);
+    HR_RETURN_IF_ERROR(
+        landing->Check([&](uint64_t step, uint32_t lane) { return What(block.entry, block.entry.first_step + step, lane); }));
+    counts_->bytes += landing->bytes();
+    part.landings[piece] = std::move(landing);
+    std::lock_guard lock(mutex_);
+    block.bytes += part.landings[piece]->bytes();
+    return {};
+  }
   for (uint32_t step = 0; step < block.entry.steps; ++step) {
     for (uint32_t lane = lanes.first; lane < lanes.end; ++lane) {
       const Bytes& cell = read.cells[step][lane - lanes.first];
       bytes += cell.size();
       if (part.whole) continue;
       HR_ASSIGN_OR_RETURN(std::vector<Array> arrays,
-                          ReadCell(cell, log_->info().columns, What(block.entry, block.entry.first_step + step, lane)));
+                          ReadCell(cell, columns, What(block.entry, block.entry.first_step + step, lane)));
       block.cells[step][lane - block.lanes.first] = std::move(arrays);
     }
   }
@@ -280,11 +301,22 @@ Status Prefetch::ReadLanes(Part& part, size_t piece, LaneRange lanes) {
 
 Status Prefetch::Complete(Part& part) {
   LoadedBlock& block = *part.block;
-  if (part.whole) {
-    auto what = [&](uint64_t step, uint32_t lane) { return What(block.entry, step, lane); };
+  auto what = [&](uint64_t step, uint32_t lane) { return What(block.entry, step, lane); };
+  if (std::ranges::any_of(part.landings, [](const auto& landing) { return landing != nullptr; })) {
+    for (size_t i = 0; i < part.landings.size(); ++i) {
+      if (part.landings[i]) {
+        part.landings[i]->Fill(block);
+      } else if (part.whole) {
+        HR_RETURN_IF_ERROR(CheckCells(part.pieces[i], log_->info().columns, what, block));
+      }
+    }
+    if (part.whole) HR_RETURN_IF_ERROR(LayTogether(*options_.pool, block));
+  } else if (part.whole) {
     HR_RETURN_IF_ERROR(Arrange(part.pieces, log_->info().columns, what, *options_.pool, block));
-    part.pieces.clear();
   }
+  part.pieces.clear();
+  part.landings.clear();
+  part.memory.reset();
   if (!packed_) return {};
   for (uint32_t step = 0; step < block.entry.steps; ++step) {
     for (uint32_t i = 0; i < block.lanes.count(); ++i) {

@@ -22,6 +22,7 @@
 #include "base/executor.h"
 #include "load/depth.h"
 #include "load/habit.h"
+#include "load/lane_landing.h"
 #include "load/packed.h"
 #include "load/step.h"
 #include "load/step_ranges.h"
@@ -97,6 +98,8 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
     std::shared_ptr<LoadedBlock> block;
     bool whole = false;  // lanes are laid one behind another when all of them are there
     std::vector<StreamReader::Block> pieces;  // until then
+    std::shared_ptr<BlockMemory> memory;
+    std::vector<std::unique_ptr<LaneLanding>> landings;  // of the pieces that were taken apart while they came
     size_t left = 0;
     Status failure;
     Instant began;
@@ -111,7 +114,7 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
   bool HasRoom(uint64_t bytes) const;
   void Fill(const std::shared_ptr<Slot>& slot);
   void ReadPart(const std::shared_ptr<Part>& part, size_t piece, LaneRange lanes);
-  Status ReadLanes(Part& part, size_t piece, LaneRange lanes);
+  Status ReadLanes(Part& part, size_t piece, LaneRange lanes, bool land);
   // Lays out the blocks that the trainer comes to next.
   void ArrangeNext();
   void ArrangeSlot(const std::shared_ptr<Slot>& slot);

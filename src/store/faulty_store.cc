@@ -208,6 +208,7 @@ Result<std::optional<Object>> FaultyStore::Get(const std::string& key, const Get
   if (fault.kind == Fault::kDrop) return std::optional<Object>();
   if (fault.kind == Fault::kStaleRead) return GetPast(key, options, fault.delay, deadline);
   GetOptions asked = options;
+  asked.landing = nullptr;  // what has landed cannot be spoiled any more
   if (fault.kind == Fault::kIgnoreRange) asked.range = ByteRange::All();
   Effect<Result<std::optional<Object>>> effect = [&](ObjectStore& store, const Deadline& d) {
     return store.Get(KeyUnder(fault, key), asked, d);

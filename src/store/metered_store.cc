@@ -53,7 +53,7 @@ Result<std::optional<Object>> MeteredStore::Get(const std::string& key, const Ge
   Instant began = clock_.Now();
   auto got = inner().Get(key, options, deadline);
   Count(StoreOp::kGet, got.ok() && !*got ? kNotFound : Failed(got.code()), began);
-  if (got.ok() && *got) read_bytes_.Add(static_cast<double>((*got)->bytes.size()));
+  if (got.ok() && *got) read_bytes_.Add(static_cast<double>((*got)->bytes.size() + (*got)->landed));
   return got;
 }
 

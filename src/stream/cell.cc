@@ -1,5 +1,7 @@
 #include "stream/cell.h"
 
+#include <algorithm>
+
 #include "base/codec.h"
 #include "base/text.h"
 
@@ -93,30 +95,58 @@ Result<Body> BuildCell(std::span<const Array> arrays, const std::vector<Column>&
   return body;
 }
 
-Result<std::vector<Array>> ReadCell(const Bytes& bytes, const std::vector<Column>& columns, std::string_view what) {
-  auto damaged = [&](std::string_view why) { return Status(Code::kCorrupt, Cat(what, " is damaged: ", why)); };
-  Decoder in(bytes.span());
+Result<std::optional<CellTable>> ReadCellTable(std::span<const std::byte> beginning, uint64_t cell_bytes,
+                                               const std::vector<Column>& columns) {
+  const bool whole = beginning.size() >= cell_bytes;
+  Decoder in(beginning.first(std::min<uint64_t>(beginning.size(), cell_bytes)));
   auto count = in.Get<uint32_t>();
   in.Get<uint32_t>();
-  if (!in.ok() || count != CountArrays(columns)) return damaged("its arrays are not those of the stream's columns");
-  std::vector<Array> arrays(count);
-  for (Array& array : arrays) {
-    auto offset = in.Get<uint64_t>();
-    array.dtype = static_cast<Dtype>(in.GetAtMost<uint8_t>(static_cast<uint8_t>(Dtype::kBool)));
-    auto dims = in.GetAtMost<uint8_t>(Array::kMaxDims);
+  if (!in.ok() && !whole) return std::optional<CellTable>();
+  if (!in.ok() || count != CountArrays(columns))
+    return Status(Code::kCorrupt, "its arrays are not those of the stream's columns");
+  std::optional<CellTable> table(std::in_place);
+  table->bytes = 8;
+  table->entries.resize(count);
+  for (CellTable::Entry& entry : table->entries) {
+    Array& array = entry.array;
+    entry.offset = in.Get<uint64_t>();
+    const auto dtype = in.Get<uint8_t>();
+    const auto dims = in.Get<uint8_t>();
     in.GetRaw(6);
-    for (int i = 0; i < dims; ++i) array.shape.push_back(in.Get<uint64_t>());
-    if (!in.ok()) return damaged("its list of arrays is wrong");
-    uint64_t size = array.elements() * DtypeBytes(array.dtype);
-    if (offset % kAlign != 0 || offset > bytes.size() || size > bytes.size() - offset)
-      return damaged("an array lies outside of it");
-    array.bytes = bytes.Slice(offset, size);
+    const bool known = dtype <= static_cast<uint8_t>(Dtype::kBool) && dims <= Array::kMaxDims;
+    if (in.ok() && !known) return Status(Code::kCorrupt, "its list of arrays is wrong");
+    for (int i = 0; i < dims && in.ok(); ++i) array.shape.push_back(in.Get<uint64_t>());
+    if (!in.ok() && !whole) return std::optional<CellTable>();
+    if (!in.ok()) return Status(Code::kCorrupt, "its list of arrays is wrong");
+    array.dtype = static_cast<Dtype>(dtype);
+    table->bytes += 16 + 8 * array.shape.size();
+    entry.size = array.elements() * DtypeBytes(array.dtype);
+    if (entry.offset % kAlign != 0 || entry.offset > cell_bytes || entry.size > cell_bytes - entry.offset)
+      return Status(Code::kCorrupt, "an array lies outside of it");
   }
+  return table;
+}
+
+Status CheckCell(std::span<const Array> arrays, const std::vector<Column>& columns, std::string_view what) {
   size_t at = 0;
   for (const Column& column : columns) {
-    if (std::string why = Misfit(arrays, at, column); !why.empty()) return damaged(Cat("column \"", column.name, "\": ", why));
+    if (std::string why = Misfit(arrays, at, column); !why.empty())
+      return Status(Code::kCorrupt, Cat(what, " is damaged: column \"", column.name, "\": ", why));
     at += static_cast<size_t>(column.arrays());
   }
+  return {};
+}
+
+Result<std::vector<Array>> ReadCell(const Bytes& bytes, const std::vector<Column>& columns, std::string_view what) {
+  Result<std::optional<CellTable>> table = ReadCellTable(bytes.span(), bytes.size(), columns);
+  if (!table.ok()) return Status(Code::kCorrupt, Cat(what, " is damaged: ", table.status().message()));
+  std::vector<Array> arrays;
+  arrays.reserve((*table)->entries.size());
+  for (CellTable::Entry& entry : (*table)->entries) {
+    arrays.push_back(std::move(entry.array));
+    arrays.back().bytes = bytes.Slice(entry.offset, entry.size);
+  }
+  HR_RETURN_IF_ERROR(CheckCell(arrays, columns, what));
   return arrays;
 }
 

@@ -67,7 +67,9 @@ struct CellPlace {
 // Checks a header against the entry that names it.
 Result<ChunkHeader> DecodeChunkHeader(std::span<const std::byte> bytes, const Entry& entry, const StreamInfo& info,
                                       std::string_view what);
-// The cells of one lane, from the bytes of the lane.
+// How long the directory at the beginning of a lane is.
+uint64_t DirectoryBytes(uint32_t steps);
+// The cells of one lane, from its bytes; those of the directory are enough.
 Result<std::vector<CellPlace>> DecodeDirectory(std::span<const std::byte> lane, const ChunkHeader& header, uint32_t which,
                                                std::string_view what);
 // The bytes of a cell: a slice of `lane` (which begins at `lane_offset` of the chunk) or what it unpacks to.

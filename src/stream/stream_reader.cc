@@ -172,11 +172,17 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
     stored = known->whole.size();
   } else {
     GetOptions get{.range = ByteRange::At(begin, size), .into = into.empty() ? into : into.first(size), .pool = options.pool};
+    if (options.land && known != nullptr) get.landing = options.land(known->header, begin);
     HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, get, deadline));
     if (!object) return Missing(entry, deadline);
-    fetched_ += object->bytes.size();
+    fetched_ += object->bytes.size() + object->landed;
     range = object->bytes;
     stored = object->size;
+    if (get.landing != nullptr && object->landed == size) {
+      const std::vector<ChunkHeader::Lane>& lane = known->header.lane;
+      wanted_ += lane[end_lane].offset - lane[first_lane].offset - (end_lane - first_lane) * DirectoryBytes(entry.steps);
+      return Block{.entry = entry, .first_lane = first_lane, .cells = {}, .landed = true};
+    }
   }
   if (range.size() != size)
     return Status(Code::kCorrupt, Cat("the chunk ", what, " is cut short: it has ", stored, " bytes of ", entry.bytes));

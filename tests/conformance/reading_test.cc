@@ -94,6 +94,31 @@ TEST_P(StoreConformance, BytesLandInTheMemoryOfTheCaller) {
   EXPECT_EQ(memory, "cdefg.....") << "what was not asked for must stay as it was";
 }
 
+TEST_P(StoreConformance, BytesLandPieceByPieceOrComeAsAWhole) {
+  struct Gathering : Landing {
+    void Take(uint64_t offset, std::span<const std::byte> piece) override {
+      bytes.resize(offset);
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+    }
+    std::vector<std::byte> bytes;
+  };
+  Bytes noise = Noise(5 << 20, 11);
+  Put("large", noise);
+  for (uint64_t offset : {0, 1'000'001}) {
+    Gathering landing;
+    auto object = store().Get("large", GetOptions{.range = ByteRange::At(offset, 3 << 20), .landing = &landing}, Soon());
+    ASSERT_TRUE(object.ok()) << object.status().ToString();
+    EXPECT_EQ((*object)->size, noise.size());
+    EXPECT_EQ((*object)->landed, landing.bytes.size());
+    std::span<const std::byte> got = landing.bytes.empty() ? (*object)->bytes.span() : std::span<const std::byte>(landing.bytes);
+    EXPECT_EQ(WhereDifferent(got, noise.Slice(offset, 3 << 20).span()), "");
+    EXPECT_TRUE(landing.bytes.empty() || (*object)->bytes.empty());
+  }
+  Gathering landing;
+  EXPECT_FALSE(store().Get("absent", GetOptions{.range = ByteRange::At(0, 5), .landing = &landing}, Soon())->has_value());
+  EXPECT_TRUE(landing.bytes.empty());
+}
+
 TEST_P(StoreConformance, MemoryThatFitsExactly) {
   Put("a", std::string(kAlphabet));
   std::string memory(26, '.');

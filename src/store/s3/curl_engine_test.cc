@@ -54,6 +54,35 @@ TEST(CurlEngine, BodyLandsInTheCallersMemory) {
   EXPECT_EQ(answer->Header("content-length"), "10");
 }
 
+struct Landed : Landing {
+  void Take(uint64_t offset, std::span<const std::byte> piece) override {
+    EXPECT_EQ(offset, text.size());
+    text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  std::string text;
+};
+
+TEST(CurlEngine, ARangeIsHandedOverAsItComes) {
+  std::string large(3 << 20, 'x');
+  for (size_t i = 0; i < large.size(); i += 1000) large[i] = static_cast<char>('a' + i % 25);
+  std::string status = "206 Partial Content";
+  ScriptedServer server([&](Connection& connection) {
+    while (connection.Read()) connection.Answer(status, large);
+  });
+  auto engine = Engine();
+  for (bool part : {true, false}) {
+    Landed landing;
+    HttpRequest request = Request("GET", server.url("/a"));
+    request.landing = &landing;
+    auto answer = engine->Do(request, Soon());
+    ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+    EXPECT_EQ(landing.text == large, part);
+    EXPECT_EQ(answer->landed, part ? large.size() : 0);
+    EXPECT_EQ(answer->body.AsText(), part ? "" : large);
+    status = "200 OK";  // who asked for a range and gets everything must see that
+  }
+}
+
 TEST(CurlEngine, BodyWithoutALengthIsWhole) {
   std::string large(3 << 20, 'x');
   ScriptedServer server([&](Connection& connection) {

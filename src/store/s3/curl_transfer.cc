@@ -129,7 +129,9 @@ void CurlTransfer::MarkDone() {
 }
 
 HttpResponse CurlTransfer::TakeResponse() {
-  if (buffer_) {
+  if (landing_ != nullptr) {
+    response_.landed = received_;
+  } else if (buffer_) {
     response_.body = std::move(*buffer_).Freeze(received_);
   } else if (sink_chosen_) {
     response_.body = Bytes::Borrow(sink_.first(received_));
@@ -211,6 +213,10 @@ bool CurlTransfer::HeadersAreWhole() {
   if (sink_chosen_) return true;  // trailers
   if (request_.method == "HEAD") return true;
   sink_chosen_ = true;
+  if (response_.status == 206 && request_.landing != nullptr) {
+    landing_ = request_.landing;
+    return true;
+  }
   if (response_.ok() && !request_.into.empty()) {
     sink_ = request_.into;
     return true;
@@ -229,6 +235,11 @@ bool CurlTransfer::HeadersAreWhole() {
 }
 
 bool CurlTransfer::TakeBody(std::span<const std::byte> piece) {
+  if (landing_ != nullptr) {
+    landing_->Take(received_, piece);
+    received_ += piece.size();
+    return true;
+  }
   if (!response_.ok()) piece = piece.first(std::min(piece.size(), kMaxErrorBody - std::min(received_, kMaxErrorBody)));
   uint64_t whole = std::max<uint64_t>(content_length_.value_or(0), received_ + piece.size());
   if (response_.ok() && !request_.into.empty() && whole > sink_.size()) {

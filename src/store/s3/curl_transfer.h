@@ -79,6 +79,7 @@ class CurlTransfer {
   std::optional<uint64_t> content_length_;
   std::optional<Buffer> buffer_;
   std::span<std::byte> sink_;
+  Landing* landing_ = nullptr;
   bool sink_chosen_ = false;
   size_t received_ = 0;
 

@@ -29,6 +29,7 @@ struct HttpRequest {
   // Where a 2xx body shall land; empty: in a buffer of the engine's. More than fits is an error.
   std::span<std::byte> into = {};
   BufferPool* pool = nullptr;  // where the engine's buffer comes from, if not from the allocator
+  Landing* landing = nullptr;  // takes the body of a 206 instead of all that
   std::optional<Duration> connect_timeout;  // metadata services must be given up quickly
 };
 
@@ -36,6 +37,7 @@ struct HttpResponse {
   int status = 0;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   Bytes body;
+  uint64_t landed = 0;  // bytes that went to the landing, and not into the body
 
   // The first header of this name, or an empty string.
   const std::string& Header(std::string_view lower_case_name) const;

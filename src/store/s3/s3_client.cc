@@ -38,6 +38,7 @@ Result<S3Answer> S3Client::Send(const S3Request& request, const Deadline& deadli
   out.body = request.body;
   out.into = request.into;
   out.pool = request.pool;
+  out.landing = request.landing;
   out.headers = request.headers;
   out.headers.insert(out.headers.end(), headers_.begin(), headers_.end());
   out.headers.emplace_back("host", endpoint_.host);

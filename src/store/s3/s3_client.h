@@ -27,6 +27,7 @@ struct S3Request {
   Body body = {};
   std::span<std::byte> into = {};
   BufferPool* pool = nullptr;
+  Landing* landing = nullptr;
   bool answer_is_xml = false;  // so an error in its body is one, even under a 200
 };
 

@@ -66,7 +66,7 @@ class S3Store final : public ObjectStore {
   Result<std::optional<Object>> Get(const std::string& key, const GetOptions& options, const Deadline& deadline) override {
     HR_RETURN_IF_ERROR(CheckKey(key));
     HR_RETURN_IF_ERROR(CheckGet(*this, key, options));
-    S3Request request{.key = prefix_ + key, .into = options.into, .pool = options.pool};
+    S3Request request{.key = prefix_ + key, .into = options.into, .pool = options.pool, .landing = options.landing};
     if (!options.range.all()) request.headers.emplace_back("range", options.range.ToString());
     HttpFailure failure;
     Result<S3Answer> answer = client_->Send(request, deadline, &failure);
@@ -158,7 +158,7 @@ class S3Store final : public ObjectStore {
   }
 
   Result<std::optional<Object>> GetAnswered(const std::string& key, const GetOptions& options, HttpResponse response) {
-    uint64_t got = response.body.size(), length = 0;
+    uint64_t got = response.body.size() + response.landed, length = 0;
     if (ParseNumber(response.Header("content-length"), length)) {
       if (length != got) return Wrong(key, options, Cat("has ", got, " bytes instead of ", length));
     } else if (Lower(response.Header("transfer-encoding")) != "chunked") {
@@ -173,7 +173,7 @@ class S3Store final : public ObjectStore {
         return Wrong(key, options, Cat("is about other bytes: ", response.Header("content-range")));
       }
       if (got != count) return Wrong(key, options, Cat("has ", got, " bytes instead of ", count));
-      return std::optional(Object{std::move(response.body), range->size, PlainETag(response.Header("etag"))});
+      return std::optional(Object{std::move(response.body), range->size, PlainETag(response.Header("etag")), response.landed});
     }
     if (response.status != 200) return Wrong(key, options, Cat("has the status ", response.status));
     auto [first, count] = options.range.Within(got);
