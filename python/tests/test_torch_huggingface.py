@@ -109,6 +109,10 @@ def losses(trained: Recording) -> dict[int, float]:
     return {entry["step"]: entry["loss"] for entry in trained.state.log_history if "loss" in entry}
 
 
+def epochs(trained: Recording) -> dict[int, float]:
+    return {entry["step"]: entry["epoch"] for entry in trained.state.log_history if "loss" in entry}
+
+
 def test_the_trainer_resumes_where_it_was(stream: PackedStream, tmp_path: Path) -> None:
     calm = trainer(stream, tmp_path / "calm")
     calm.train()
@@ -130,6 +134,10 @@ def test_the_trainer_resumes_where_it_was(stream: PackedStream, tmp_path: Path) 
     assert resumed.state.global_step == 6
     for step, loss in losses(calm).items():
         assert losses(resumed)[step] == pytest.approx(loss, rel=1e-4)
+    # The part of the stream that is behind, not the part since the resume.
+    assert epochs(calm) == {step: pytest.approx(step / 6, abs=1e-3) for step in range(1, 7)}
+    assert epochs(resumed) == epochs(calm)
+    assert resumed.state.epoch == 1
 
 
 def test_steps_are_counted_by_the_trainer_also_without_an_end(tmp_path: Path) -> None:
@@ -139,6 +147,7 @@ def test_steps_are_counted_by_the_trainer_also_without_an_end(tmp_path: Path) ->
     short.train()
     assert short.state.global_step == 3
     assert short._stream.state_dict()["next_step"] == 3
+    assert epochs(short) == {step: pytest.approx(step / 3, abs=1e-3) for step in range(1, 4)}
 
 
 def test_wrong_settings_are_refused(stream: PackedStream, tmp_path: Path) -> None:

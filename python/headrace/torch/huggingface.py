@@ -34,6 +34,7 @@ class StreamCallback(TrainerCallback, ExportableState):
     def __init__(self, feed: Feed, pin: bool) -> None:
         self._feed = feed
         self._pin = pin
+        self._steps_per_epoch = 0
 
     def state(self) -> dict[str, Any]:
         return {"args": {}, "attributes": {"stream": self._feed.state_dict()}}
@@ -50,12 +51,19 @@ class StreamCallback(TrainerCallback, ExportableState):
                     "Say stream.seek(n) and train from its model, without resume_from_checkpoint"
                 )
             self._feed.load_state_dict(position)
+        try:
+            self._steps_per_epoch = len(self._feed.loader)
+        except TypeError:  # not sealed yet: as the Trainer has it then
+            self._steps_per_epoch = state.max_steps
 
     def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
         self._feed.trained()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
         self._feed.trained()
+        # The Trainer counts batches since its start, which are too few after a resume that skipped none. It logs after this.
+        if self._steps_per_epoch > 0:
+            state.epoch = state.global_step / self._steps_per_epoch
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ANN401
         if self._pin and state.is_world_process_zero:
