@@ -56,12 +56,16 @@ LaneLanding::LaneLanding(std::shared_ptr<BlockMemory> memory, const ChunkHeader&
 }
 
 void LaneLanding::Restart() {
+  // More steps than its lanes have room for: nothing is made ready for those.
   gave_up_ = false;
+  for (uint32_t lane = lanes_.first; lane < lanes_.end; ++lane)
+    gave_up_ = gave_up_ || header_.lane[lane + 1].offset - header_.lane[lane].offset < DirectoryBytes(header_.edit.steps);
   at_ = begin_;
   lane_ = 0;
   step_ = 0;
   places_.clear();
-  cells_.assign(static_cast<size_t>(lanes_.count()) * header_.edit.steps, {});
+  cells_.clear();
+  if (!gave_up_) cells_.resize(static_cast<size_t>(lanes_.count()) * header_.edit.steps);
   slabs_.clear();
   slab_used_ = 0;
   bytes_ = 0;
