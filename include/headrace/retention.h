@@ -29,6 +29,7 @@ struct Collected {
   uint64_t trim_step = 0;  // the stream begins here now
   uint64_t expired_pins = 0;
   uint64_t chunks = 0, chunk_bytes = 0;  // before the trim point
+  uint64_t kept_chunks = 0, kept_chunk_bytes = 0;  // before the trim point, and still there: the last one of each strand
   uint64_t orphans = 0, orphan_bytes = 0;  // left by crashes
   uint64_t segments = 0;
   uint64_t intents = 0;

@@ -60,7 +60,7 @@ class AppendCommand final : public Command {
           return kFormats.contains(name) ? std::string() : fmt::format("{} is not one of jsonl, npz, arrow", name);
         });
     app.add_option("--source", options_.source,
-                   "append each step of this source exactly once: a run that is repeated goes on where it was")
+                   "append each step of this source once: as many steps of the input are skipped as it has given")
         ->type_name("NAME")
         ->check([](const std::string& name) {
           return name.empty() || name.size() > 200 ? std::string("a name has 1 to 200 bytes") : std::string();
@@ -78,8 +78,11 @@ class AppendCommand final : public Command {
         "nulls. Numbers that a column's type cannot hold are refused. What a step is, and what happens if a process dies:\n"
         "docs/guide/streams.md\n"
         "\n"
+        "With --source a run that died is repeated with the same input, from its beginning: what is in is counted, not compared, and skipped.\n"
+        "The next run's input is that of the last one and what follows it. Other steps need another name, or none.\n"
+        "\n"
         "  headrace append /data/live step1.npz step2.npz\n"
-        "  generate | headrace append s3://bucket/live --source generator-3\n"
+        "  headrace append s3://bucket/live run3.jsonl --source run3    # again after a crash\n"
         "  echo '{\"tokens\": [[1, 2], [3, 4]]}' | headrace append /data/live --json");
   }
 
@@ -148,6 +151,12 @@ class AppendCommand final : public Command {
         skipped > 0 ? fmt::format(" ({} of \"{}\" skipped: in the stream already)", Steps(skipped), options_.source) : "";
     console.Say(fmt::format("{}appended {}{}; the stream has {}", stopped ? "interrupted: " : "", Steps(appender.appended()),
                             skips, Steps(manifest.frontier_step)));
+    if (skipped > 0) {
+      console.Say(fmt::format(
+          "\"{0}\" has given {1} before, so the first {1} of this input were skipped, whatever is in {2}. If they are "
+          "new: append them under another --source, or without",
+          options_.source, Steps(skipped), skipped == 1 ? "it" : "them"));
+    }
     if (left > 0) {
       std::string_view why = stopped ? "were read and not appended"
                                      : "at the end do not fill a block of the stream and were left out: append them together "

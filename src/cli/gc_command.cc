@@ -40,6 +40,8 @@ class GcCommand final : public Command {
                        {"trim", collected.trim_step},
                        {"chunks", collected.chunks},
                        {"chunk_bytes", collected.chunk_bytes},
+                       {"kept_chunks", collected.kept_chunks},
+                       {"kept_chunk_bytes", collected.kept_chunk_bytes},
                        {"orphans", collected.orphans},
                        {"orphan_bytes", collected.orphan_bytes},
                        {"segments", collected.segments},
@@ -59,6 +61,16 @@ class GcCommand final : public Command {
     add("old manifests", collected.manifests, 0);
     for (const std::string& line : table.Lines()) console.Say(line);
     if (collected.expired_pins > 0) console.Say(fmt::format("{} pins had expired", collected.expired_pins));
+    if (collected.kept_chunks > 0) {
+      console.Say(fmt::format(
+          "{} before step {} {} ({}): the last of each strand there, from which a restart or a branch goes on",
+          collected.kept_chunks == 1 ? "1 chunk" : fmt::format("{} chunks", collected.kept_chunks), collected.trim_step,
+          collected.kept_chunks == 1 ? "stays" : "stay", FormatSize(static_cast<double>(collected.kept_chunk_bytes))));
+    }
+    if (std::optional<uint64_t> pin = log->known()->manifest.LowestPin(); pin && *pin > collected.trim_step) {
+      console.Say(fmt::format("the lowest pin is on step {}: the chunk that holds it begins at step {}, and stays whole", *pin,
+                              collected.trim_step));
+    }
     console.Say(pinned ? fmt::format("the stream {} at step {}", options_.dry_run ? "would begin" : "begins", collected.trim_step)
                        : "there is no pin, so no step was given up");
     return kDone;

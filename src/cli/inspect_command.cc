@@ -45,6 +45,13 @@ std::map<uint64_t, Producer> ProducersOf(const Manifest& manifest) {
   return producers;
 }
 
+// Those that the manifest names, and the first one, which stands in the recipe. Old ones in between may be forgotten.
+std::vector<MixtureRef> MixturesOf(const StreamInfo& info, const Manifest& manifest) {
+  std::vector<MixtureRef> mixtures = manifest.mixtures;
+  if (!info.recipe.empty()) mixtures.insert(mixtures.begin(), MixtureRef{});
+  return mixtures;
+}
+
 class InspectCommand final : public Command {
  public:
   std::string name() const override { return "inspect"; }
@@ -80,6 +87,9 @@ class InspectCommand final : public Command {
     HR_RETURN_IF_ERROR(log.index().ForEach(manifest, manifest.trim_block, UINT64_MAX, deadline, count));
     for (const Entry& entry : manifest.parked) HR_RETURN_IF_ERROR(count(entry));
     std::map<uint32_t, json> schedules;
+    if (!log.info().recipe.empty()) {
+      HR_ASSIGN_OR_RETURN(schedules[0], FirstSchedule(log, deadline));
+    }
     for (const MixtureRef& mixture : manifest.mixtures) {
       HR_ASSIGN_OR_RETURN(schedules[mixture.number], ScheduleOf(log, mixture.number, deadline));
     }
@@ -92,7 +102,18 @@ class InspectCommand final : public Command {
   // What a mixture's object says of weights, where a recipe wrote it; else an empty list.
   static Result<json> ScheduleOf(StreamLog& log, uint32_t number, const Deadline& deadline) {
     HR_ASSIGN_OR_RETURN(MixtureObject object, ReadMixtureObject(log, number, deadline));
-    const json mixture = json::parse(object.bytes.AsText(), nullptr, /*allow_exceptions=*/false);
+    return ScheduleIn(json::parse(object.bytes.AsText(), nullptr, /*allow_exceptions=*/false));
+  }
+
+  // Of the mixture with number 0, which stands in the recipe. That it is gone is for `verify` to say.
+  static Result<json> FirstSchedule(StreamLog& log, const Deadline& deadline) {
+    HR_ASSIGN_OR_RETURN(std::optional<Object> object, log.store().Get(log.info().recipe, deadline));
+    if (!object) return json::array();
+    const json recipe = json::parse(object->bytes.AsText(), nullptr, /*allow_exceptions=*/false);
+    return recipe.is_object() && recipe.contains("first") ? ScheduleIn(recipe["first"]) : json::array();
+  }
+
+  static json ScheduleIn(const json& mixture) {
     const json::json_pointer where("/mix/schedule");
     if (!mixture.is_object() || !mixture.contains(where)) return json::array();
     const json& schedule = mixture[where];
@@ -146,7 +167,7 @@ class InspectCommand final : public Command {
     }
     for (const Pin& pin : manifest.pins)
       document["pins"].push_back({{"name", pin.name}, {"step", pin.step}, {"term_seconds", pin.term_seconds}});
-    for (const MixtureRef& mixture : manifest.mixtures) {
+    for (const MixtureRef& mixture : MixturesOf(info, manifest)) {
       document["mixtures"].push_back({{"number", mixture.number},
                                       {"first_block", mixture.first_block},
                                       {"first_step", info.blocks.FirstStep(mixture.first_block)},
@@ -175,7 +196,7 @@ class InspectCommand final : public Command {
         fmt::format("stored    {} in {} chunks{}", FormatSize(static_cast<double>(bytes)), chunks,
                     manifest.parked.empty() ? "" : fmt::format(", {} of them waiting for their turn", manifest.parked.size())),
         fmt::format("manifest  number {}, {}", manifest.number, FormatSize(static_cast<double>(state.encoded.size())))};
-    for (const MixtureRef& mixture : manifest.mixtures)
+    for (const MixtureRef& mixture : MixturesOf(info, manifest))
       lines.push_back(fmt::format("mixture   {} from step {} on{}", mixture.number, info.blocks.FirstStep(mixture.first_block),
                                   ScheduleText(schedules.at(mixture.number))));
     for (const Pin& pin : manifest.pins) lines.push_back(fmt::format("pin       {} holds step {}", pin.name, pin.step));

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/stream_for_command.h"
 #include "cli/table.h"
@@ -45,7 +46,12 @@ class UnpinCommand final : public Command {
   void Declare(CLI::App& app) override {
     AddStream(app, uri_);
     app.add_option("NAME", name_, "the pin")->required();
-    app.footer("  headrace unpin s3://bucket/live ckpt-1000");
+    app.add_flag("--missing-ok", missing_ok_, "a pin that is not there is as good as one that is taken away");
+    app.footer(
+        "A name that is no pin is an error, exit status 1: it may be a slip, and the pin that was meant would hold the stream for ever.\n"
+        "\n"
+        "  headrace unpin s3://bucket/live ckpt-1000\n"
+        "  headrace unpin s3://bucket/live ckpt-1000 --missing-ok    # in a script that may run again");
   }
 
   Result<ExitStatus> Run(const Console& console, std::stop_token stop) override {
@@ -53,17 +59,31 @@ class UnpinCommand final : public Command {
     Deadline deadline = Deadline::OnlyStop(stop);
     StreamLog::StatePtr state = log->known();
     const Pin* pin = state->manifest.FindPin(name_);
-    if (pin == nullptr)
-      return Status(Code::kNotFound, fmt::format("there is no pin named \"{}\"; `headrace pins` lists them", name_));
-    HR_RETURN_IF_ERROR(log->Commit(UnpinEdit{name_}, deadline).status());
+    Status gone = pin == nullptr ? NoSuchPin(state->manifest) : log->Commit(UnpinEdit{name_}, deadline).status();
+    if (gone.code() == Code::kNotFound && missing_ok_) {
+      if (console.json()) console.SayJson({{"name", name_}, {"step", nullptr}});
+      console.Say(fmt::format("there was no pin named \"{}\"", name_));
+      return kDone;
+    }
+    HR_RETURN_IF_ERROR(gone);
     if (console.json()) console.SayJson({{"name", name_}, {"step", pin->step}});
     console.Say(fmt::format("{} is gone; it held step {}", name_, pin->step));
     return kDone;
   }
 
  private:
+  Status NoSuchPin(const Manifest& manifest) const {
+    std::vector<std::string_view> names;
+    for (const Pin& pin : manifest.pins) names.emplace_back(pin.name);
+    std::string_view near = Nearest(name_, names);
+    std::string hint = near.empty() ? "`headrace pins` lists them" : fmt::format("did you mean {}?", near);
+    return Status(Code::kNotFound, names.empty() ? fmt::format("there is no pin named \"{}\", nor any other", name_)
+                                                 : fmt::format("there is no pin named \"{}\"; {}", name_, hint));
+  }
+
   std::string uri_;
   std::string name_;
+  bool missing_ok_ = false;
 };
 
 class PinsCommand final : public Command {

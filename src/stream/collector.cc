@@ -84,9 +84,11 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
   };
   HR_RETURN_IF_ERROR(log_->index().ForEach(manifest, manifest.trim_block, UINT64_MAX, deadline, keep));
   for (const Entry& entry : manifest.parked) (void)keep(entry);
+  std::set<ChunkName> trimmed_but_kept;
   for (uint16_t v = 0; v < manifest.strands.size(); ++v) {
-    if (std::optional<ChunkName> last = manifest.LastChunk(v)) live.insert(*last);
-    if (std::optional<ChunkName> kept = manifest.KeptChunk(v)) live.insert(*kept);
+    for (const std::optional<ChunkName>& name : {manifest.LastChunk(v), manifest.KeptChunk(v)}) {
+      if (name && live.insert(*name).second) trimmed_but_kept.insert(*name);
+    }
   }
   Garbage garbage;
   chunks.insert(chunks.end(), lineage.begin(), lineage.end());
@@ -94,7 +96,13 @@ Result<Collector::Garbage> Collector::Find(const Manifest* planned, const Deadli
     // Lineage lives and goes with its chunk: lineage/<as the chunk> beside data/<as the chunk>.
     const bool beside = object.key.starts_with("lineage/");
     std::optional<ChunkName> name = ChunkName::FromKey(beside ? "data/" + object.key.substr(8) : object.key);
-    if (!name || name->strand >= manifest.strands.size() || live.contains(*name)) continue;
+    if (!name || name->strand >= manifest.strands.size()) continue;
+    if (live.contains(*name)) {
+      const bool stays = !beside && trimmed_but_kept.contains(*name);
+      garbage.counts.kept_chunks += stays ? 1 : 0;
+      garbage.counts.kept_chunk_bytes += stays ? object.size : 0;
+      continue;
+    }
     const Strand& row = manifest.strands[name->strand];
     bool trimmed = row.keep_nonce != 0 && name->seq < row.keep_seq;
     bool behind = name->epoch < row.epoch || name->seq < row.next_seq || manifest.finished;

@@ -214,7 +214,11 @@ def test_a_source_goes_on_where_it_was(headrace: Headrace, tmp_path: Path) -> No
     again = append(headrace, stream, many, "--source", "a")
     assert (again["skipped"], again["appended"], again["first_step"]) == (3, 2, 3)
     assert append(headrace, stream, few, "--source", "a") == {"appended": 0, "skipped": 3, "steps": 5}
-    assert 'steps of "a" skipped: in the stream already' in headrace("append", stream, many, "--source", "a").out
+    said = headrace("append", stream, many, "--source", "a").out
+    assert 'steps of "a" skipped: in the stream already' in said
+    assert '"a" has given 5 steps before' in said
+    assert "under another --source, or without" in said
+    assert "has given" not in headrace("append", stream, few).out
     # Sources that share a strand do not forget each other.
     for name in ("b", "c", "d"):
         assert append(headrace, stream, few, "--source", name)["appended"] == 3
@@ -305,15 +309,25 @@ def test_pins_hold_and_collecting_gives_up_the_rest(headrace: Headrace, tmp_path
     assert [pin["name"] for pin in headrace("pins", stream, "--json").json["pins"]] == ["new", "old"]
     before = headrace("digest", stream, "--from", "6", "--json").json
     dry = headrace("gc", stream, "--dry-run", "--json").json
-    assert (dry["dry_run"], dry["trim"]) == (True, 3)
+    assert (dry["dry_run"], dry["trim"], dry["chunks"], dry["kept_chunks"]) == (True, 3, 2, 1)
+    why = "1 chunk before step 3 stays ("
+    assert why in headrace("gc", stream, "--dry-run").out
     assert headrace("digest", stream, "--from", "0", "--json").status == 0
     assert headrace("unpin", stream, "old").status == 0
-    assert headrace("gc", stream, "--grace", "0", "--json").json["trim"] == 6
+    gone = headrace("gc", stream, "--grace", "0", "--json").json
+    assert (gone["trim"], gone["kept_chunks"]) == (6, 1)
+    assert len(list((stream / "data" / "0").iterdir())) == 5, "four from step 6 on, and one before"
+    assert "1 chunk before step 6 stays (" in headrace("gc", stream, "--grace", "0").out
     assert headrace("digest", stream, "--json").json == before
     fails(headrace, "cat", stream, "--step", "2", code="Trimmed", says="begins at step 6")
     fails(headrace, "pin", stream, "low", "--step", "5", code="Trimmed", says="everything before step 6 was given up")
     fails(headrace, "pin", stream, "high", "--step", "99", code="InvalidArgument", says="10 steps so far")
+    # A slip must not look like success: the pin that was meant would stay. A script that runs again may say so.
     fails(headrace, "unpin", stream, "old", code="NotFound", says='no pin named "old"')
+    fails(headrace, "unpin", stream, "nwe", code="NotFound", says="did you mean new?")
+    again = headrace("unpin", stream, "old", "--missing-ok", "--json")
+    assert (again.status, again.json) == (0, {"name": "old", "step": None})
+    assert [pin["name"] for pin in headrace("pins", stream, "--json").json["pins"]] == ["new"]
     assert headrace("verify", stream).status == 0
     # What a source has given is known even when its steps are gone.
     assert append(headrace, stream, numbers(tmp_path / "a.jsonl", list(range(11))), "--source", "a")["skipped"] == 10

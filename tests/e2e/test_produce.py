@@ -166,7 +166,11 @@ def test_a_new_mixture_holds_from_a_committed_step(headrace: Headrace, tmp_path:
         assert {s["mixture"] for s in samples} == {1}
         # From the very step on that was announced.
         assert {s["source"] for s in samples if s["start"] == 0} == {"code"}
-    (mixture,) = headrace("inspect", tmp_path / "out", "--json").json["mixtures"]
+    before, mixture = headrace("inspect", tmp_path / "out", "--json").json["mixtures"]
+    assert (before["number"], before["first_step"]) == (0, 0)
+    assert set(before["schedule"][0]["weights"]) == {"web", "code", "books"}
+    assert sum(before["schedule"][0]["weights"].values()) == pytest.approx(1)
+    assert "mixture   0 from step 0 on: books 0." in headrace("inspect", tmp_path / "out").out
     assert (mixture["number"], mixture["first_step"]) == (1, first)
     assert mixture["schedule"] == [{"from_step": 0, "weights": {"web": 0, "code": 1, "books": 0}}]
     assert f"mixture   1 from step {first} on: books 0.0, code 1.0, web 0.0" in headrace("inspect", tmp_path / "out").out
