@@ -183,11 +183,11 @@ Result<Feedback> ReadLastFeedback(StreamLog& log, size_t count, const Deadline& 
     if (from == 0) break;
   }
   if (!last) return Feedback{};
-  // Some report every step, some one in a hundred.
+  // Some report every step, some one in a hundred. Where few steps are reported, there are few objects, too.
   for (uint64_t width = count;; width *= 8) {
     const uint64_t first = *last + 1 - std::min<uint64_t>(*last + 1, width);
     HR_ASSIGN_OR_RETURN(Feedback feedback, ReadFeedback(log, first, *last + 1, deadline));
-    if (feedback.steps.size() < count && first > 0 && width < FeedbackKey::kSpan) continue;
+    if (feedback.steps.size() < count && first > 0) continue;
     if (feedback.steps.size() > count)
       feedback.steps.erase(feedback.steps.begin(), feedback.steps.end() - static_cast<ptrdiff_t>(count));
     return feedback;

@@ -7,6 +7,8 @@
 
 #include "base/simulation.h"
 #include "store/memory_store.h"
+#include "stream/cell.h"
+#include "stream/strand_writer.h"
 
 namespace headrace {
 namespace {
@@ -110,16 +112,31 @@ TEST(MergeFeedback, SaysHowManyLanesWereReported) {
 
 class ReadFeedbackTest : public testing::Test {
  protected:
-  void Create() {
+  void Create(uint32_t steps_per_block = 1) {
     StreamInfo info;
     info.uuid = {1, 2, 3};
     info.lanes = 8;
     info.strands = 1;
     info.window = 2;
+    info.blocks = BlockSizes::Even(steps_per_block);
     info.columns = {{"number", Dtype::kI64, Column::kArray}};
     auto log = StreamLog::Create(info, {memory_, &simulation_, Random(1)}, {});
     ASSERT_TRUE(log.ok()) << log.status().ToString();
     log_ = *log;
+  }
+
+  void Append(int blocks) {
+    auto writer = StrandWriter::Take(log_, 0, {});
+    ASSERT_TRUE(writer.ok());
+    Array array{Dtype::kI64, {1}, Bytes::FromString(std::string(8, '\0'))};
+    const std::vector<Body> cells(8, *BuildCell({&array, 1}, log_->info().columns));
+    for (int i = 0; i < blocks; ++i) {
+      StrandWriter::Turn turn = (*writer)->next();
+      ChunkBuilder chunk(log_->info(), {});
+      for (uint32_t s = 0; s < turn.steps; ++s) ASSERT_TRUE(chunk.AddStep(cells).ok());
+      Status status = (*writer)->Append(turn, chunk, Bytes(), {});
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
   }
 
   void Put(uint64_t first, uint64_t last, uint64_t nonce, uint64_t number) {
@@ -160,6 +177,29 @@ TEST_F(ReadFeedbackTest, FindsStepsByKeysAndReadsNoOtherObject) {
     EXPECT_EQ(Steps(3, 998, 0), std::vector<uint64_t>{});
     EXPECT_EQ(Steps(100000, UINT64_MAX, 1), (std::vector<uint64_t>{123456, 123457}));
     EXPECT_EQ(Steps(7, 7, 0), std::vector<uint64_t>{});
+  });
+}
+
+TEST_F(ReadFeedbackTest, FindsTheLastStepsHoweverFarBackAndFarApart) {
+  simulation_.Run([&] {
+    Create(3000);
+    Append(3);  // 9000 steps
+    auto last = [&](size_t count) {
+      Result<Feedback> feedback = ReadLastFeedback(*log_, count, {});
+      EXPECT_TRUE(feedback.ok()) << feedback.status().ToString();
+      std::vector<uint64_t> steps;
+      for (const StepFeedback& step : feedback->steps) steps.push_back(step.step);
+      return steps;
+    };
+    EXPECT_EQ(last(3), std::vector<uint64_t>{});
+    Put(0, 2, 1, 0);
+    EXPECT_EQ(last(2), (std::vector<uint64_t>{1, 2}));
+    EXPECT_EQ(last(20), (std::vector<uint64_t>{0, 1, 2}));
+    for (uint64_t step = 1000; step <= 6000; step += 1000) Put(step, step, 1, step);
+    EXPECT_EQ(last(3), (std::vector<uint64_t>{4000, 5000, 6000}));
+    EXPECT_EQ(last(8), (std::vector<uint64_t>{1, 2, 1000, 2000, 3000, 4000, 5000, 6000}));
+    Put(8000, 8999, 2, 0);
+    EXPECT_EQ(last(3), (std::vector<uint64_t>{8997, 8998, 8999}));
   });
 }
 
