@@ -38,7 +38,8 @@ Result<std::optional<Object>> SlowStore::Get(const std::string& key, const GetOp
   HR_RETURN_IF_ERROR(PassTime(clock_, deadline, latency.before, what));
   auto got = inner().Get(key, options, deadline);
   HR_RETURN_IF_ERROR(PassTime(clock_, deadline, latency.after, what));
-  if (got.ok() && *got) HR_RETURN_IF_ERROR(PassTime(clock_, deadline, Transfer((*got)->bytes.size() + (*got)->landed, down_free_at_), what));
+  if (got.ok() && *got)
+    HR_RETURN_IF_ERROR(PassTime(clock_, deadline, Transfer((*got)->bytes.size() + (*got)->landed, down_free_at_), what));
   return got;
 }
 
