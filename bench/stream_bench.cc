@@ -127,7 +127,7 @@ void Append(Stream& stream, const Shape& shape, const Cells& cells, uint32_t wri
     for (uint64_t block; (block = next++) < shape.blocks();) Done(writer->Append(writer->next(), cells.Block(block), {}, kNever));
   };
   std::vector<std::jthread> threads;
-  for (uint16_t strand = 1; strand < writers; ++strand) threads.emplace_back([&, strand] { work(strand); });
+  for (uint32_t i = 1; i < writers; ++i) threads.emplace_back([&, strand = static_cast<uint16_t>(i)] { work(strand); });
   work(0);
 }
 

@@ -235,7 +235,8 @@ nb::dict InfoOf(const PyLoader& loader) {
   nb::list columns;
   size_t index = 0;
   for (const Column& column : info.columns) {
-    columns.append(nb::make_tuple(nb::str(column.name.c_str()), nb::str(std::string(DtypeName(column.dtype)).c_str()),
+    columns.append(nb::make_tuple(nb::str(column.name.c_str()),
+                                  nb::str(DtypeName(column.dtype).data(), DtypeName(column.dtype).size()),
                                   nb::str(KindName(column.kind)), index));
     index += static_cast<size_t>(column.arrays());
   }

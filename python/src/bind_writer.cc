@@ -165,8 +165,8 @@ nb::dict InfoOf(const PyWriter& writer) {
   nb::list columns;
   for (const Column& column : writer.info().columns) {
     const char* kind = column.kind == Column::kArray ? "array" : column.kind == Column::kRagged ? "ragged" : "bytes";
-    columns.append(
-        nb::make_tuple(nb::str(column.name.c_str()), nb::str(std::string(DtypeName(column.dtype)).c_str()), nb::str(kind)));
+    columns.append(nb::make_tuple(nb::str(column.name.c_str()),
+                                  nb::str(DtypeName(column.dtype).data(), DtypeName(column.dtype).size()), nb::str(kind)));
   }
   nb::dict fields;
   fields["uuid"] = nb::str(UuidText(writer.info().uuid).c_str());
