@@ -109,7 +109,7 @@ std::string JsonLine(LogLevel level, std::string_view message, std::initializer_
     bool bare = !field.is_text && nlohmann::json::accept(field.value);
     line += Cat(",", Quote(taken ? Cat(field.name, "_") : std::string(field.name)), ":", bare ? field.value : Quote(field.value));
   }
-  line += "}";
+  line += '}';
   return line;
 }
 

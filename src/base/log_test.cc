@@ -154,7 +154,7 @@ TEST_F(LogDeathTest, JsonLinesCanBeReadByAMachine) {
                  object["message"] == "a \"quoted\"\nmessage" && object["level"] == "error" &&
                  object["text"] == "x=\"y\" \xEF\xBF\xBD" && object["count"] == 3 && object["share"] == 0.5 &&
                  object["flag"] == false && object["limit"] == "inf" && object["level_"] == "mine" &&
-                 object["time"].get<std::string>().ends_with("Z");
+                 object["time"].get<std::string>().ends_with('Z');
     if (!right) fprintf(stderr, "%s\n", line.c_str());
     std::exit(right ? 0 : 1);
   };

@@ -53,7 +53,7 @@ TEST(Random, BelowIsUnbiased) {
   int low = 0;
   constexpr int kDraws = 30000;
   for (int i = 0; i < kDraws; ++i) low += random.Below(bound) < bound / 3;
-  EXPECT_NEAR(low, kDraws / 3, 5 * std::sqrt(kDraws * 2.0 / 9));
+  EXPECT_NEAR(low, kDraws / 3.0, 5 * std::sqrt(kDraws * 2.0 / 9));
 }
 
 TEST(Random, BelowFindsEveryValueAboutEquallyOften) {
@@ -112,7 +112,7 @@ TEST(Random, NormalAndLogNormalHaveTheirShape) {
   }
   EXPECT_NEAR(sum / kDraws, 0, 0.03);
   EXPECT_NEAR(squares / kDraws, 1, 0.03);
-  EXPECT_NEAR(below_median, kDraws / 2, 600);
+  EXPECT_NEAR(below_median, kDraws / 2.0, 600);
 }
 
 TEST(Random, HexHasAsManyDigitsAsAskedFor) {
