@@ -163,6 +163,16 @@ Result<StreamSource> TakeInventory(const Recipe& recipe, const SourceSpec& spec,
   return StreamSource{spec, key};
 }
 
+namespace {
+
+std::vector<const Inventory*> InventoriesOf(const Sources& sources) {
+  std::vector<const Inventory*> inventories;
+  for (size_t i = 0; i < sources.size(); ++i) inventories.push_back(&sources.loader(i).inventory());
+  return inventories;
+}
+
+}  // namespace
+
 Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& options, ObjectStore& store,
                                 const Deadline& deadline) {
   const Recipe& recipe = lake.recipe;
@@ -182,6 +192,8 @@ Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& opt
   }
   Sources sources(recipe, lake.transforms, lake.cost, options.holdout, options.memory, /*quiet=*/true);
   HR_RETURN_IF_ERROR(sources.Open(draft.recipe.first.sources, store, deadline));
+  draft.memory = NeedOf(recipe, InventoriesOf(sources), options.strands);
+  if (options.require_memory) HR_RETURN_IF_ERROR(options.require_memory(draft.memory));
   std::vector<std::shared_ptr<arrow::RecordBatch>> samples;
   for (size_t i = 0; i < sources.size(); ++i) {
     if (options.progress) options.progress("reading a few samples", i, sources.size());
@@ -260,6 +272,8 @@ Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecip
   const uint32_t newest = state->manifest.mixtures.empty() ? 0 : state->manifest.mixtures.back().number;
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, opened->Mixture(newest, deadline));
   HR_RETURN_IF_ERROR(CheckSources(recipe, *mixture, store.Describe()));
+  opened->memory_need_ = NeedOf(recipe, InventoriesOf(*opened->sources_), options.strands);
+  if (options.require_memory) HR_RETURN_IF_ERROR(options.require_memory(opened->memory_need_));
   // Weights in a recipe are those that its stream begins with; later ones are decisions in the log.
   const std::string weights = recipe.mix.ToJson();
   if (weights != mixture->mix.ToJson() && weights != opened->kept_.first.mix.ToJson())

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "produce/constructor.h"
+#include "produce/memory_need.h"
 #include "produce/sources.h"
 #include "recipe/stream_recipe.h"
 #include "stream/stream_log.h"
@@ -22,6 +23,9 @@ struct LakeOptions {
   uint64_t memory = uint64_t{2} << 30;  // for everything that is read ahead
   uint32_t threads = 1;
   bool holdout = false;
+  uint32_t strands = UINT32_MAX;  // that are taken at the most
+  std::function<Status(const MemoryNeed& need)>
+      require_memory;  // whether there is enough; asked before a stream is created, and when it is opened
   std::function<Status()> require_safe;  // whether the store may be committed to; asked before a stream is created
   std::function<void(const std::string& what, uint64_t done, uint64_t of)> progress;
 };
@@ -45,6 +49,7 @@ struct StreamDraft {
   StreamInfo info;
   uint64_t inventory_rows = 0, inventory_bytes = 0, inventory_files = 0;
   bool exact = true;
+  MemoryNeed memory;  // of a producer that takes all strands
 };
 // Lists and looks into all sources, and puts the inventories into `store` (for a dry run: one in memory).
 Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& options, ObjectStore& store,
@@ -65,6 +70,7 @@ class LakeStream {
   SequenceCost Cost() const { return lake_->Cost(); }
   const CellLayout& layout() const { return layout_; }
   uint32_t lanes() const { return log_->info().lanes; }
+  const MemoryNeed& memory_need() const { return memory_need_; }
 
   // The mixture `number`, with all its sources opened.
   Result<std::shared_ptr<const StreamMixture>> Mixture(uint32_t number, const Deadline& deadline);
@@ -75,6 +81,7 @@ class LakeStream {
   StreamRecipe kept_;
   CellLayout layout_;
   std::unique_ptr<Sources> sources_;
+  MemoryNeed memory_need_;
   std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<const StreamMixture>> mixtures_;
 };

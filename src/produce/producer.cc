@@ -82,10 +82,8 @@ Producer::Producer(LakeStream& lake, ProducerOptions options)
       random_(lake.log()->owner()) {
   const std::string who = options_.owner.empty() ? Cat(HostName(), "-", getpid()) : options_.owner;
   id_ = Cat(PercentEncode(who), "-", OwnerText(lake.log()->owner()).substr(0, 8));
-  const StreamInfo& info = lake.log()->info();
-  // A chunk is there once as cells, and parts of it once more while it is written.
-  const uint64_t chunk = std::max<uint64_t>(1, lake.recipe().lane_bytes * info.lanes * 3 / 2);
-  most_making_ = static_cast<uint32_t>(std::clamp<uint64_t>(options_.memory / chunk, 1, std::max(1u, options_.threads)));
+  const uint64_t block = std::max<uint64_t>(1, lake.memory_need().block);
+  most_making_ = static_cast<uint32_t>(std::clamp<uint64_t>(options_.memory / block, 1, std::max(1u, options_.threads)));
 }
 
 Producer::~Producer() = default;

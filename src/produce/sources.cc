@@ -8,6 +8,7 @@
 #include "plan/cost.h"
 #include "produce/nulls.h"
 #include "recipe/columns.h"
+#include "source/window_budget.h"
 
 namespace headrace {
 
@@ -24,6 +25,10 @@ Sources::Sources(const Recipe& recipe, std::shared_ptr<TransformChain> transform
       holdout_(holdout),
       quiet_(quiet),
       budget_(MakeWindowBudget(memory)) {}
+
+void Sources::SetMemory(uint64_t bytes) { budget_->SetLimit(bytes); }
+bool Sources::Tight() const { return budget_->Tight(); }
+bool Sources::Crowded() const { return budget_->Crowded(); }
 
 Status Sources::Open(const std::vector<StreamSource>& wanted, ObjectStore& store, const Deadline& deadline) {
   for (size_t i = size(); i < wanted.size(); ++i) {

@@ -34,6 +34,13 @@ class Sources {
   const SourceSpec& spec(size_t source) const;
   const TransformChain& transforms() const { return *transforms_; }
 
+  // What all sources may keep from now on.
+  void SetMemory(uint64_t bytes);
+  // More is in use than that: strands hold on to nothing that can be loaded again.
+  bool Tight() const;
+  // Half of it is.
+  bool Crowded() const;
+
  private:
   struct Opened {
     SourceSpec spec;

@@ -8,6 +8,8 @@
 #include "base/crc32c.h"
 #include "base/metrics.h"
 #include "base/text.h"
+#include "source/block_pool.h"
+#include "source/format.h"
 
 namespace headrace {
 namespace {
@@ -47,9 +49,10 @@ Result<std::shared_ptr<const OpenWindow>> StrandFeed::Open(size_t source, const 
   auto open = std::make_shared<OpenWindow>();
   open->window = std::move(window);
   uint32_t first = 0;
-  for (const auto& rows : open->window->parts) {
+  for (size_t i = 0; i < open->window->parts.size(); ++i) {
+    const std::shared_ptr<arrow::RecordBatch>& rows = open->window->parts[i];
     if (rows->num_rows() == 0) continue;
-    HR_ASSIGN_OR_RETURN(std::shared_ptr<const OpenPart> part, OpenRows(source, *rows));
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<const OpenPart> part, OpenRows(source, rows, open->window->counted[i]));
     open->parts.push_back(std::move(part));
     open->first.push_back(first);
     first += static_cast<uint32_t>(rows->num_rows());
@@ -57,8 +60,12 @@ Result<std::shared_ptr<const OpenWindow>> StrandFeed::Open(size_t source, const 
   return open;
 }
 
-Result<std::shared_ptr<const OpenPart>> StrandFeed::OpenRows(size_t source, const arrow::RecordBatch& rows) const {
+Result<std::shared_ptr<const OpenPart>> StrandFeed::OpenRows(size_t source, std::shared_ptr<arrow::RecordBatch> batch,
+                                                             std::shared_ptr<const void> counted) const {
   auto open = std::make_shared<OpenPart>();
+  const arrow::RecordBatch& rows = *batch;
+  open->rows = std::move(batch);
+  open->counted = std::move(counted);
   const auto column = [&](const std::string& name) -> Result<RowColumn> {
     Result<RowColumn> found = RowColumn::Of(rows, name);
     if (!found.ok()) return found.status().Annotate(Cat("source ", sources_.spec(source).name));
@@ -103,6 +110,7 @@ void StrandFeed::Hold(const SampleRef& ref, const OpenWindow& window, SampleInfo
     info.numbers.push_back(number.kind() == Column::kArray ? number.Number(held.row)
                                                            : static_cast<double>(number.length(held.row)));
   held_[ref] = std::move(held);
+  in_windows_.push_back(ref);
 }
 
 Result<bool> StrandFeed::Next(uint16_t source, SampleInfo& sample) {
@@ -151,6 +159,7 @@ Result<bool> StrandFeed::Next(uint16_t source, SampleInfo& sample) {
                                      : Position{ahead.epoch, ahead.group, ahead.piece + 1, 0};
         if (ahead.group < groups) sources_.loader(source).Prefetch(strand_, ahead);
       }
+      if (sources_.Tight()) HR_RETURN_IF_ERROR(Shrink());
       return true;
     }
     through_.push_back({source, {cursor.at.epoch, cursor.at.group, cursor.at.piece, 0}});
@@ -194,6 +203,7 @@ Result<SampleInfo> StrandFeed::Again(const SampleRef& ref) {
                       sources_.loader(ref.source).inventory().files[static_cast<size_t>(held.part->file->Number(held.row))].uri,
                       ")", cause));
   }
+  if (sources_.Tight()) HR_RETURN_IF_ERROR(Shrink());
   return info;
 }
 
@@ -210,17 +220,35 @@ uint32_t StrandFeed::Checksum(const HeldSample& sample) const {
   return crc;
 }
 
+Status StrandFeed::Shrink() {
+  for (const SampleRef& ref : in_windows_) {
+    auto found = held_.find(ref);
+    if (found == held_.end() || found->second.part->rows->num_rows() == 1) continue;
+    HeldSample& held = found->second;
+    const std::string what = Cat("source ", sources_.spec(ref.source).name);
+    HR_ARROW_ASSIGN(std::shared_ptr<arrow::RecordBatch> row,
+                    arrow::ConcatenateRecordBatches({held.part->rows->Slice(held.row, 1)}, BlockPool()), what);
+    // Not counted: what a step holds is the block's in the making.
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<const OpenPart> part, OpenRows(ref.source, std::move(row), nullptr));
+    held = {std::move(part), 0};
+  }
+  in_windows_.clear();
+  CloseWindows();
+  return {};
+}
+
 void StrandFeed::Retain(std::span<const SampleRef> carried) {
   std::map<SampleRef, HeldSample> kept;
   for (const SampleRef& ref : carried) {
     if (auto found = held_.find(ref); found != held_.end()) kept.insert(*found);
   }
   held_ = std::move(kept);
+  in_windows_.assign(carried.begin(), carried.end());
   expected_.clear();
   again_.reset();
 }
 
-void StrandFeed::Committed() {
+Status StrandFeed::Committed() {
   std::erase_if(through_, [&](const SampleRef& window) {
     auto held = held_.lower_bound(window);
     if (held != held_.end()) {
@@ -232,6 +260,10 @@ void StrandFeed::Committed() {
     sources_.loader(window.source).Forget(strand_, window.position);
     return true;
   });
+  // Others have their turn now. Windows stay with the loaders as long as there is room for them; what an idle strand held on to would be in the way.
+  if (sources_.Crowded()) return Shrink();
+  CloseWindows();
+  return {};
 }
 
 void StrandFeed::CloseWindows() {
@@ -250,6 +282,7 @@ Json StrandFeed::State() const {
 Status StrandFeed::Restore(const Json& state) {
   cursors_.clear();
   held_.clear();
+  in_windows_.clear();
   expected_.clear();
   again_.reset();
   through_.clear();

@@ -22,6 +22,8 @@ namespace headrace {
 
 // Part of a window with its columns found.
 struct OpenPart {
+  std::shared_ptr<arrow::RecordBatch> rows;
+  std::shared_ptr<const void> counted;  // that its memory is in use
   std::optional<RowColumn> tokens, loss_mask;
   std::vector<RowColumn> kept;  // as the recipe's columns are ordered
   std::vector<RowColumn> numbers;  // NumberColumns
@@ -54,8 +56,8 @@ class StrandFeed final : public SampleFeed {
   const HeldSample& Find(const SampleRef& ref) const { return held_.at(ref); }
   // Lets go of all samples but these.
   void Retain(std::span<const SampleRef> carried);
-  // What was drawn so far is in the stream, but for what is still held: windows that nobody will ask for again are given back.
-  void Committed();
+  // What was drawn so far is in the stream, but for what is still held: windows that nobody will ask for again are given back, and the others closed.
+  Status Committed();
   // Keeps the held samples and no other memory; drawing goes on all the same.
   void CloseWindows();
 
@@ -74,7 +76,10 @@ class StrandFeed final : public SampleFeed {
   bool EveryoneHadTheirs() const;
   Status Advance(size_t source);
   Result<std::shared_ptr<const OpenWindow>> Open(size_t source, const Position& at);
-  Result<std::shared_ptr<const OpenPart>> OpenRows(size_t source, const arrow::RecordBatch& rows) const;
+  Result<std::shared_ptr<const OpenPart>> OpenRows(size_t source, std::shared_ptr<arrow::RecordBatch> batch,
+                                                   std::shared_ptr<const void> counted) const;
+  // Where memory is scarce: copies held samples out of their windows, and closes those.
+  Status Shrink();
   void Hold(const SampleRef& ref, const OpenWindow& window, SampleInfo& info);
   uint32_t Checksum(const HeldSample& sample) const;
 
@@ -85,6 +90,7 @@ class StrandFeed final : public SampleFeed {
   const Deadline deadline_;
   std::vector<Cursor> cursors_;
   std::map<SampleRef, HeldSample> held_;
+  std::vector<SampleRef> in_windows_;  // those of them that hold on to a part of a window
   std::map<SampleRef, uint32_t> expected_;  // checksums of carried samples, from the state
   std::shared_ptr<const OpenWindow> again_;  // that the last carried sample was found in: its neighbours follow
   SampleRef again_at_;

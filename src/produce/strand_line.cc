@@ -133,7 +133,7 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
   const uint64_t drawn = std::accumulate(made.tokens.begin(), made.tokens.end(), drawn_);
   const std::string state = Json{{"feed", feed_->State()}, {"plan", planner_->State()}, {"tokens", drawn}}.dump();
   HR_RETURN_IF_ERROR(writer_->Append(turn, chunk, Bytes::FromString(state), deadline));
-  feed_->Committed();
+  HR_RETURN_IF_ERROR(feed_->Committed());
   drawn_ = drawn;
   return made;
 }

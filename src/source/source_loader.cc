@@ -361,7 +361,9 @@ class Loader final : public SourceLoader {
     for (Batch& part : parts) {
       if (part->num_rows() == 0 && parts.size() > 1 && (&part != &parts.back() || rows > 0)) continue;
       rows += static_cast<uint32_t>(part->num_rows());
-      window->bytes += static_cast<uint64_t>(arrow::util::TotalBufferSize(*part));
+      const auto bytes = static_cast<uint64_t>(arrow::util::TotalBufferSize(*part));
+      window->bytes += bytes;
+      window->counted.push_back(budget_->Count(bytes));
       window->parts.push_back(std::move(part));
     }
     window->order = PieceOrder(order_, seed, rows, groups);

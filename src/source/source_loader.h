@@ -38,6 +38,8 @@ struct Window {
   // The rows, transformed, in file order, with __file and __row, as they were decoded: they are copied only where something needs them in one batch. Never
   // empty; if there are no rows, one batch that has none and is not transformed.
   std::vector<std::shared_ptr<arrow::RecordBatch>> parts;
+  // By part: as long as somebody has this, its memory counts as used.
+  std::vector<std::shared_ptr<const void>> counted;
   std::vector<uint32_t>
       order;  // shuffled: sample i of the piece is row order[i], counted through the parts; with groups, neighbours stay together
   bool last_of_group = false;
@@ -45,7 +47,8 @@ struct Window {
   uint64_t bytes = 0;  // in memory
 };
 
-// Memory that all loaders of a process share, in bytes; the least recently used windows are forgotten beyond it.
+// Memory that all loaders of a process share, in bytes; the least recently used windows are forgotten beyond it. What is in use all the same makes it
+// tight: see WindowBudget::Tight.
 class WindowBudget;
 std::shared_ptr<WindowBudget> MakeWindowBudget(uint64_t bytes);
 

@@ -20,6 +20,12 @@ std::shared_ptr<WindowBudget> MakeWindowBudget(uint64_t bytes) {
   return std::make_shared<WindowBudget>(bytes);
 }
 
+std::shared_ptr<const void> WindowBudget::Count(uint64_t bytes) {
+  *live_ += bytes;
+  return std::shared_ptr<const void>(static_cast<const void*>(live_.get()),
+                                     [live = live_, bytes](const void*) { *live -= bytes; });
+}
+
 std::shared_ptr<const Window> WindowBudget::Find(const GroupKey& group, uint32_t piece) {
   std::lock_guard lock(mutex_);
   auto place = places_.find({group, piece});
@@ -35,7 +41,10 @@ void WindowBudget::Keep(const GroupKey& group, uint32_t piece, std::shared_ptr<c
   window_bytes_ += window->bytes;
   windows_.push_front({group, piece, std::move(window)});
   places_[{group, piece}] = windows_.begin();
-  while (windows_.size() > 1 && window_bytes_ + cursor_bytes_ + part_bytes_ > limit_) {
+  // What is in use elsewhere counts too: it is not freed by forgetting it here, but what nobody uses makes room for it.
+  uint64_t used = Used();
+  while (windows_.size() > 1 && used > limit_) {
+    used -= std::min(used, windows_.back().window->bytes);
     window_bytes_ -= windows_.back().window->bytes;
     places_.erase({windows_.back().group, windows_.back().piece});
     gone.splice(gone.begin(), windows_, std::prev(windows_.end()));
@@ -119,7 +128,7 @@ void WindowBudget::Forget(uint64_t loader) {
 
 bool WindowBudget::BeginAhead(uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  if (ahead_ >= MaxAhead() || window_bytes_ + cursor_bytes_ + part_bytes_ + ahead_bytes_ + bytes > limit_) return false;
+  if (ahead_ >= MaxAhead() || Used() + ahead_bytes_ + bytes > limit_) return false;
   ++ahead_;
   ahead_bytes_ += bytes;
   return true;

@@ -46,6 +46,13 @@ class WindowBudget {
  public:
   explicit WindowBudget(uint64_t bytes) : limit_(bytes) {}
 
+  void SetLimit(uint64_t bytes) { limit_ = bytes; }
+  // Of a window's part, for as long as somebody has what is returned: kept here, or in use by a strand, or both.
+  std::shared_ptr<const void> Count(uint64_t bytes);
+  // More is in use than there may be. Who holds windows that he could load again lets go of them then.
+  bool Tight() const { return Used() > limit_; }
+  bool Crowded() const { return Used() > limit_ / 2; }
+
   std::shared_ptr<const Window> Find(const GroupKey& group, uint32_t piece);
   void Keep(const GroupKey& group, uint32_t piece, std::shared_ptr<const Window> window);
   void Forget(const GroupKey& group, uint32_t piece);
@@ -54,7 +61,7 @@ class WindowBudget {
   void Give(const GroupKey& group, std::unique_ptr<GroupCursor> cursor);
 
   // True if a part of so many bytes may be shared at all.
-  bool CanShare(uint64_t bytes) const { return bytes <= limit_ / 16; }
+  bool CanShare(uint64_t bytes) const { return bytes <= limit_ / 4; }
   std::shared_ptr<SharedPart> Share(const PartKey& key, uint64_t bytes);
 
   void Forget(uint64_t loader);
@@ -83,14 +90,18 @@ class WindowBudget {
     std::shared_ptr<SharedPart> part;
     uint64_t bytes = 0;
   };
-  const uint64_t limit_;
+  uint64_t Used() const { return *live_ + cursor_bytes_ + part_bytes_; }
+
+  std::atomic<uint64_t> limit_;
+  const std::shared_ptr<std::atomic<uint64_t>> live_ = std::make_shared<std::atomic<uint64_t>>(0);  // outlives windows
   std::atomic<uint64_t> loaders_{0};
   mutable std::mutex mutex_;
   std::list<Kept> windows_;  // last used first
   std::map<std::pair<GroupKey, uint32_t>, std::list<Kept>::iterator> places_;
   std::list<Open> cursors_;  // last used first
   std::list<Shared> parts_;  // last used first
-  uint64_t window_bytes_ = 0, cursor_bytes_ = 0, part_bytes_ = 0, ahead_bytes_ = 0;
+  std::atomic<uint64_t> cursor_bytes_{0}, part_bytes_{0};  // read without the lock
+  uint64_t window_bytes_ = 0, ahead_bytes_ = 0;
   size_t ahead_ = 0;
 };
 

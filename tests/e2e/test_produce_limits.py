@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -75,3 +76,49 @@ def test_the_first_step_of_a_cold_stream_is_there_within_a_second(headrace: Head
             process.kill()
             process.wait()
     assert min(waits) < 1, waits
+
+
+def many_sources(folder: Path, sources: int) -> Path:
+    rng = np.random.default_rng(7)
+    for i in range(sources):
+        lengths = rng.integers(200, 2000, 300)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        tokens = pa.array(rng.integers(0, 60_000, offsets[-1], dtype=np.int32))
+        (folder / f"s{i}").mkdir()
+        table = pa.table({"tokens": pa.ListArray.from_arrays(pa.array(offsets), tokens)})
+        pq.write_table(table, folder / f"s{i}" / "part.parquet", row_group_size=150)
+    words = "".join(f'  s{i}: {{format: parquet, files: "s{i}/*.parquet"}}\n' for i in range(sources))
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        "seed: 1\nlanes: 8\nstrands: 16\nstep: {sequences: 32}\nuntil: {epochs: 1}\nchunk: {lane_bytes: 256KB}\n"
+        f"pack: {{length: 8192}}\nsources:\n{words}"
+    )
+    return recipe
+
+
+def test_too_little_memory_is_refused_and_what_it_asks_for_is_enough(headrace: Headrace, tmp_path: Path) -> None:
+    recipe = many_sources(tmp_path, 30)
+    refused = headrace("produce", recipe, "--stream", tmp_path / "out", "--no-probe", "--memory", "64MB")
+    assert refused.status == 1
+    assert "--memory 64MB is too little" in refused.err
+    assert "30 sources × 16 strands" in refused.err
+    assert not (tmp_path / "out" / "stream.json").exists(), "nothing is created by what is refused"
+    least = re.search(r"Give it --memory (\d+)MB", refused.err)
+    assert least, refused.err
+    # Of its own memory: the libraries, which count too, are some 40 MB more.
+    assert peak_of(headrace, recipe, tmp_path / "out", f"{least[1]}MB") < (int(least[1]) - 30) * 1e6
+    assert headrace("verify", tmp_path / "out").status == 0
+
+
+def test_without_a_wish_the_memory_is_what_the_recipe_needs(headrace: Headrace, tmp_path: Path) -> None:
+    """A block of 3 GB is more than the default: nobody asked for less, so nothing is refused."""
+    write_parquet(tmp_path / "web", documents(0, 400), files=1, row_group=200)
+    (tmp_path / "recipe.yaml").write_text(
+        "seed: 1\nlanes: 32\nstrands: 2\nstep: {sequences: 32}\nuntil: {epochs: 1}\nchunk: {lane_bytes: 64MB}\npack: {length: 64}\n"
+        'sources:\n  web: {format: parquet, files: "web/*.parquet"}\n'
+    )
+    made = headrace("produce", tmp_path / "recipe.yaml", "--stream", tmp_path / "out", "--no-probe", "--producers", "2")
+    assert made.status == 0, made.err
+    refused = headrace("produce", tmp_path / "recipe.yaml", "--stream", tmp_path / "out", "--no-probe", "--memory", "2GB")
+    assert refused.status == 1
+    assert "is too little" in refused.err

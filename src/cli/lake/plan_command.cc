@@ -200,6 +200,8 @@ class PlanCommand final : public Command {
                                    FormatSize(static_cast<double>(draft.inventory_bytes)))});
     table.Add({"lasts", ended && summary.steps < steps_ ? "it ends within the planned steps"
                                                         : fmt::format("about {} steps", Grouped(lasts))});
+    table.Add({"memory",
+               fmt::format("{} at least, for a producer of all strands", FormatSize(static_cast<double>(draft.memory.least())))});
     table.Add({"a step", fmt::format("{}; {} steps in a chunk", FormatSize(bytes), draft.info.blocks.phases().back().steps)});
     table.Add(
         {"a day", fmt::format("{} steps of {}, {}, {} puts, {} gets", Grouped(money.steps_per_day), FormatDuration(step_time_),

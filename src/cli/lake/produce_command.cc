@@ -1,11 +1,13 @@
 // `headrace produce RECIPE`: runs producers until the recipe ends.
 
 #include <fmt/core.h>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -23,6 +25,19 @@ namespace {
 
 // Windows shrink to what there is, but a row group of the lake has to fit, and a block of the stream.
 constexpr uint64_t kLeastMemory = 16'000'000;
+
+// With less than this, memory that was freed goes back to the system at once; with more it is kept, because clearing it anew takes a third of the time
+// (main.cc). And one heap for all threads, Arrow's among them: each would keep its own.
+constexpr uint64_t kAmple = 600'000'000;
+void GiveBackAtOnce() {
+  setenv("ARROW_DEFAULT_MEMORY_POOL", "system", /*overwrite=*/0);  // read when Arrow first needs any
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 8 << 20);
+  mallopt(M_TOP_PAD, 1 << 20);
+  mallopt(M_ARENA_MAX, 1);
+#endif
+}
 
 class ProduceCommand final : public Command {
  public:
@@ -42,8 +57,10 @@ class ProduceCommand final : public Command {
         ->type_name("N")
         ->check(CLI::Range(1u, 1024u));
     app.add_option("--strands", capacity_, "take so many strands at the most (all)")->type_name("N")->check(CLI::Range(1u, 256u));
-    AddSize(app, "--memory", memory_, "for everything that is read ahead or in the making (2GB)");
-    app.final_callback([this] {
+    AddSize(app, "--memory", memory_, "for all of the process: what is read ahead, and what is in the making (2GB)");
+    app.add_flag("--memory-may-grow", memory_may_grow_, "take more where the recipe needs it")->group("");  // for children
+    app.final_callback([this, &app] {
+      chosen_memory_ = app.count("--memory") > 0 && !memory_may_grow_;
       if (memory_ < kLeastMemory * producers_)
         throw CLI::ValidationError(
             "--memory", fmt::format("{} is too little: at least {} for each producer", FormatSize(static_cast<double>(memory_)),
@@ -92,6 +109,7 @@ class ProduceCommand final : public Command {
 
  private:
   Result<ExitStatus> RunOne(const Console& console, Recipe recipe, const std::string& uri, std::stop_token stop) {
+    if (memory_ < kAmple) GiveBackAtOnce();
     HR_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics, ServeMetrics(metrics_));
     Progress progress;
     HR_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(uri));
@@ -100,6 +118,12 @@ class ProduceCommand final : public Command {
     lake_options.python = PythonForWorkers();
     lake_options.memory = memory_ / 2;
     lake_options.threads = threads_;
+    lake_options.strands = capacity_;
+    lake_options.require_memory = [this, name = recipe.name](const MemoryNeed& need) -> Status {
+      // Nobody has said how much it may be: then it is what the recipe needs.
+      if (!chosen_memory_) memory_ = std::max(memory_, need.least());
+      return need.Check(memory_, name);
+    };
     lake_options.holdout = split_ == "holdout";
     lake_options.progress = [&](const std::string& what, uint64_t done, uint64_t of) {
       progress.Show(fmt::format("{} ({} of {})", what, done, of),
@@ -120,7 +144,9 @@ class ProduceCommand final : public Command {
                         LakeStream::Open(std::move(lake), ContextForCommand(opened), lake_options, deadline));
     options_.owner = owner_;
     options_.threads = threads_;
-    options_.memory = memory_ / 2;
+    const MemoryNeed& need = stream->memory_need();
+    options_.memory = need.ForBlocks(memory_, threads_);
+    stream->sources().SetMemory(need.ForWindows(memory_, threads_));
     options_.capacity = capacity_;
     options_.steps = steps_;
     Producer producer(*stream, options_);
@@ -210,6 +236,7 @@ class ProduceCommand final : public Command {
                                         fmt::format("{}ms", options_.grace.count() / 1'000'000),
                                         "--owner",
                                         fmt::format("{}-{}", owner_.empty() ? fmt::format("p{}", getpid()) : owner_, i)};
+      if (!chosen_memory_) words.push_back("--memory-may-grow");
       if (!folder_.empty()) words.insert(words.end(), {"--folder", folder_});
       if (steps_) words.insert(words.end(), {"--steps", std::to_string(*steps_)});
       if (metrics) {
@@ -273,6 +300,7 @@ class ProduceCommand final : public Command {
   uint32_t threads_ = std::max(1u, std::thread::hardware_concurrency());
   uint32_t capacity_ = UINT32_MAX;
   uint64_t memory_ = uint64_t{2} << 30;
+  bool chosen_memory_ = false, memory_may_grow_ = false;
   std::optional<uint64_t> steps_;
   bool no_probe_ = false;
   bool print_stream_ = false;
