@@ -114,8 +114,8 @@ def test_without_a_wish_the_memory_is_what_the_recipe_needs(headrace: Headrace, 
     """A block of 3 GB is more than the default: nobody asked for less, so nothing is refused."""
     write_parquet(tmp_path / "web", documents(0, 400), files=1, row_group=200)
     (tmp_path / "recipe.yaml").write_text(
-        "seed: 1\nlanes: 32\nstrands: 2\nstep: {sequences: 32}\nuntil: {epochs: 1}\nchunk: {lane_bytes: 64MB}\npack: {length: 64}\n"
-        'sources:\n  web: {format: parquet, files: "web/*.parquet"}\n'
+        "seed: 1\nlanes: 32\nstrands: 2\nstep: {sequences: 32}\nuntil: {epochs: 1}\nchunk: {lane_bytes: 64MB}\n"
+        'pack: {length: 64}\nsources:\n  web: {format: parquet, files: "web/*.parquet"}\n'
     )
     made = headrace("produce", tmp_path / "recipe.yaml", "--stream", tmp_path / "out", "--no-probe", "--producers", "2")
     assert made.status == 0, made.err
