@@ -34,11 +34,11 @@ struct Producer {
 
 std::map<uint64_t, Producer> ProducersOf(const Manifest& manifest) {
   std::map<uint64_t, Producer> producers;
-  for (uint16_t v = 0; v < manifest.strands.size(); ++v) {
+  for (size_t v = 0; v < manifest.strands.size(); ++v) {
     const Strand& row = manifest.strands[v];
     if (row.epoch == 0) continue;
     Producer& producer = producers[row.owner];
-    producer.strands.push_back(v);
+    producer.strands.push_back(static_cast<uint16_t>(v));
     producer.epoch = std::max(producer.epoch, row.epoch);
     producer.changed = std::max(producer.changed, row.changed);
   }

@@ -182,8 +182,8 @@ Result<std::vector<StepColumn>> StepFromArrow(const arrow::RecordBatch& batch, c
       switch (column.kind) {
         case Column::kArray: {
           Result<Array> values = ReadArray(array, column.dtype);
+          read = values.status();
           if (values.ok()) out.values = *std::move(values);
-          read = std::move(values).status();
           break;
         }
         case Column::kRagged: read = ReadRagged(*array, column.dtype, out); break;

@@ -43,7 +43,7 @@ std::string StreamOf(const Recipe& recipe, const std::string& named) {
   if (!named.empty()) return named;
   const std::string stream = recipe.stream.empty() ? ".headrace/" + Sha256Hex(recipe.text).substr(0, 16) : recipe.stream;
   // Relative to the recipe, as its files are.
-  const bool plain = stream.find("://") == std::string::npos && !stream.starts_with("/");
+  const bool plain = stream.find("://") == std::string::npos && !stream.starts_with('/');
   return plain ? (std::filesystem::path(recipe.folder) / stream).lexically_normal().string() : stream;
 }
 

@@ -95,8 +95,9 @@ class PlanCommand final : public Command {
       bool ended = false;
     };
     std::vector<Line> lines(draft.info.strands);
-    for (uint16_t strand = 0; strand < draft.info.strands; ++strand) {
-      lines[strand].feed = std::make_unique<StrandFeed>(lake.recipe, sources, layout.kept, strand, deadline);
+    for (uint32_t strand = 0; strand < draft.info.strands; ++strand) {
+      lines[strand].feed =
+          std::make_unique<StrandFeed>(lake.recipe, sources, layout.kept, static_cast<uint16_t>(strand), deadline);
       lines[strand].planner =
           std::make_unique<Planner>(lake.recipe, draft.recipe.first.Names(), *lines[strand].feed, lake.Cost());
     }
