@@ -17,7 +17,7 @@ constexpr uint64_t kWorker = 100'000'000;
 // What is decoded is larger than its file by about this much where that is compressed or encoded.
 constexpr double kDecoded = 2;
 // Of what windows may take, so much is theirs: blocks of memory are larger than what they hold, some lie idle for the next window, and readers have buffers.
-constexpr double kUsable = 0.6;
+constexpr double kUsable = 0.75;
 constexpr uint64_t kLeastWindows = 8'000'000;
 constexpr uint64_t kTokenBytes = 4;
 constexpr uint64_t kMostShared = 64'000'000;  // larger row groups are not decoded for several strands at once
