@@ -37,13 +37,16 @@ struct ReadOptions {
   BufferPool* pool = nullptr;  // where fresh memory comes from
   // False: for a caller that copies the cells, and checks them on the way. Cells that are packed are checked all the same.
   bool check = true;
-  // For a caller that takes lanes apart while they arrive: makes what takes the chunk's bytes from `begin` on. Not asked where bytes come
-  // otherwise.
-  std::function<Landing*(const ChunkHeader& header, uint64_t begin)> land = {};
+  // For a caller that takes lanes apart while they arrive: makes what takes the chunk's bytes from `begin` on. No header: it comes with them.
+  // Not asked where bytes come otherwise.
+  std::function<Landing*(const ChunkHeader* header, uint64_t begin)> land = {};
 };
 
 class StreamReader {
  public:
+  // A request costs as much time as this many bytes: a chunk that is no larger comes whole, its header with it.
+  static constexpr uint64_t kSmallChunk = 256 * 1024;
+
   // `Stream::Reader` is what programs call.
   explicit StreamReader(std::shared_ptr<StreamLog> log) : log_(std::move(log)) {}
 

@@ -49,26 +49,40 @@ const Bytes& BlockMemory::Freeze() {
   return frozen_;
 }
 
-LaneLanding::LaneLanding(std::shared_ptr<BlockMemory> memory, const ChunkHeader& header, uint64_t begin, LaneRange lanes,
-                         LaneRange block_lanes, const std::vector<Column>& columns)
-    : memory_(std::move(memory)), header_(header), begin_(begin), lanes_(lanes), block_lanes_(block_lanes), columns_(columns) {
+LaneLanding::LaneLanding(std::shared_ptr<BlockMemory> memory, const Entry& entry, const StreamInfo& info,
+                         const ChunkHeader* header, uint64_t begin, LaneRange lanes, LaneRange block_lanes)
+    : memory_(std::move(memory)),
+      entry_(entry),
+      info_(info),
+      told_(header != nullptr),
+      begin_(begin),
+      lanes_(lanes),
+      block_lanes_(block_lanes) {
+  if (told_) header_ = *header;
   Restart();
 }
 
 void LaneLanding::Restart() {
-  // More steps than its lanes have room for: nothing is made ready for those.
   gave_up_ = false;
-  for (uint32_t lane = lanes_.first; lane < lanes_.end; ++lane)
-    gave_up_ = gave_up_ || header_.lane[lane + 1].offset - header_.lane[lane].offset < DirectoryBytes(header_.edit.steps);
   at_ = begin_;
   lane_ = 0;
   step_ = 0;
+  gathered_.clear();
   places_.clear();
   cells_.clear();
-  if (!gave_up_) cells_.resize(static_cast<size_t>(lanes_.count()) * header_.edit.steps);
   slabs_.clear();
   slab_used_ = 0;
   bytes_ = 0;
+  stage_ = Stage::kHeader;
+  if (told_) Enter();
+}
+
+void LaneLanding::Enter() {
+  // More steps than its lanes have room for: nothing is made ready for those.
+  for (uint32_t lane = lanes_.first; lane < lanes_.end; ++lane)
+    gave_up_ = gave_up_ || header_.lane[lane + 1].offset - header_.lane[lane].offset < DirectoryBytes(entry_.steps);
+  if (gave_up_) return;
+  cells_.resize(static_cast<size_t>(lanes_.count()) * entry_.steps);
   stage_ = Stage::kSkip;
   until_ = header_.lane[lanes_.first].offset;
 }
@@ -88,6 +102,16 @@ void LaneLanding::Take(uint64_t offset, std::span<const std::byte> piece) {
 
 size_t LaneLanding::Advance(std::span<const std::byte> piece) {
   switch (stage_) {
+    case Stage::kHeader: {
+      const size_t taken = Gather(piece, entry_.header_bytes);
+      if (gathered_.size() < entry_.header_bytes) return taken;
+      Result<ChunkHeader> header = DecodeChunkHeader(gathered_, entry_, info_, "");
+      gave_up_ = !header.ok();
+      if (gave_up_) return taken;
+      header_ = *std::move(header);
+      Enter();
+      return taken;
+    }
     case Stage::kSkip: {
       const size_t skipped = std::min<uint64_t>(piece.size(), until_ - at_);
       if (at_ + skipped < until_) return skipped;
@@ -97,7 +121,7 @@ size_t LaneLanding::Advance(std::span<const std::byte> piece) {
       return skipped;
     }
     case Stage::kDirectory: {
-      const uint64_t bytes = DirectoryBytes(header_.edit.steps);
+      const uint64_t bytes = DirectoryBytes(entry_.steps);
       const size_t taken = Gather(piece, bytes);
       if (gathered_.size() < bytes) return taken;
       Result<std::vector<CellPlace>> places = DecodeDirectory(gathered_, header_, lanes_.first + lane_, "");
@@ -115,7 +139,7 @@ size_t LaneLanding::Advance(std::span<const std::byte> piece) {
 }
 
 void LaneLanding::Next(uint64_t at) {
-  if (step_ == header_.edit.steps) {
+  if (step_ == entry_.steps) {
     places_.clear();
     step_ = 0;
     ++lane_;
@@ -140,21 +164,21 @@ size_t LaneLanding::Gather(std::span<const std::byte> piece, uint64_t up_to) {
 size_t LaneLanding::TakeTable(std::span<const std::byte> piece) {
   // As a rule it lies in one piece, with much of the cell behind it.
   if (gathered_.empty()) {
-    Result<std::optional<CellTable>> table = ReadCellTable(piece, place().stored, columns_);
+    Result<std::optional<CellTable>> table = ReadCellTable(piece, place().stored, info_.columns);
     gave_up_ = !table.ok();
     if (gave_up_) return 0;
     if (*table) return Prepare(**std::move(table)) ? TakeCell(piece) : 0;
   }
   // In steps that never go beyond the table, which ends at a multiple of the alignment.
   const size_t taken = Gather(piece, std::min<uint64_t>(Aligned(gathered_.size() + 1), place().stored));
-  Result<std::optional<CellTable>> table = ReadCellTable(gathered_, place().stored, columns_);
+  Result<std::optional<CellTable>> table = ReadCellTable(gathered_, place().stored, info_.columns);
   gave_up_ = !table.ok();
   if (!gave_up_ && *table && Prepare(**std::move(table))) TakeCell(gathered_);
   return taken;
 }
 
 bool LaneLanding::Prepare(CellTable table) {
-  memory_->Plan(table, columns_);
+  memory_->Plan(table, info_.columns);
   Begin();
   uint64_t end = table.bytes;
   for (size_t i = 0; i < table.entries.size(); ++i) {
@@ -227,13 +251,13 @@ Status LaneLanding::Check(const std::function<std::string(uint64_t step, uint32_
   std::vector<Array> arrays;
   for (size_t i = 0; i < cells_.size(); ++i) {
     Cell& cell = cells_[i];
-    const uint32_t lane = lanes_.first + static_cast<uint32_t>(i / header_.edit.steps);
-    const uint64_t step = i % header_.edit.steps;
+    const uint32_t lane = lanes_.first + static_cast<uint32_t>(i / entry_.steps);
+    const uint64_t step = i % entry_.steps;
     arrays.clear();
     if (cell.packed) {
       HR_ASSIGN_OR_RETURN(
           Bytes raw, UnpackCell(Bytes::Borrow(cell.arrays.front().bytes), cell.packed->offset, *cell.packed, what(step, lane)));
-      HR_ASSIGN_OR_RETURN(std::vector<Array> unpacked, ReadCell(raw, columns_, what(step, lane)));
+      HR_ASSIGN_OR_RETURN(std::vector<Array> unpacked, ReadCell(raw, info_.columns, what(step, lane)));
       cell = {};
       for (Array& array : unpacked) cell.arrays.push_back({.array = std::move(array)});
       continue;
@@ -243,7 +267,7 @@ Status LaneLanding::Check(const std::function<std::string(uint64_t step, uint32_
       arrays.back().bytes = Bytes::Borrow(landed.bytes);
     }
     // Words for what is wrong only where something is.
-    if (!CheckCell(arrays, columns_, "").ok()) return CheckCell(arrays, columns_, what(step, lane));
+    if (!CheckCell(arrays, info_.columns, "").ok()) return CheckCell(arrays, info_.columns, what(step, lane));
   }
   return {};
 }
@@ -254,8 +278,8 @@ void LaneLanding::Fill(LoadedBlock& block) {
   for (Buffer& slab : slabs_) slabs.push_back(std::move(slab).Freeze());
   slabs_.clear();
   for (size_t i = 0; i < cells_.size(); ++i) {
-    const uint32_t lane = lanes_.first + static_cast<uint32_t>(i / header_.edit.steps);
-    std::vector<Array>& arrays = block.cells[i % header_.edit.steps][lane - block_lanes_.first];
+    const uint32_t lane = lanes_.first + static_cast<uint32_t>(i / entry_.steps);
+    std::vector<Array>& arrays = block.cells[i % entry_.steps][lane - block_lanes_.first];
     arrays.clear();
     arrays.reserve(cells_[i].arrays.size());
     for (Landed& landed : cells_[i].arrays) {

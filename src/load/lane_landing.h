@@ -60,9 +60,10 @@ class BlockMemory {
 
 class LaneLanding final : public Landing {
  public:
-  // `lanes` are those that come, from the chunk's byte `begin` on; `header` is copied. The columns must outlive it.
-  LaneLanding(std::shared_ptr<BlockMemory> memory, const ChunkHeader& header, uint64_t begin, LaneRange lanes,
-              LaneRange block_lanes, const std::vector<Column>& columns);
+  // `lanes` of the block's lanes are those that come, from the chunk's byte `begin` on. `header` is copied; null: it comes, too, at the beginning.
+  // `info` must outlive it.
+  LaneLanding(std::shared_ptr<BlockMemory> memory, const Entry& entry, const StreamInfo& info, const ChunkHeader* header,
+              uint64_t begin, LaneRange lanes, LaneRange block_lanes);
 
   void Take(uint64_t offset, std::span<const std::byte> piece) override;
 
@@ -76,7 +77,7 @@ class LaneLanding final : public Landing {
   void Fill(LoadedBlock& block);
 
  private:
-  enum class Stage { kSkip, kDirectory, kTable, kCell, kEnd };
+  enum class Stage { kHeader, kSkip, kDirectory, kTable, kCell, kEnd };
   struct Landed {
     Array array;  // has its bytes only if they were unpacked
     std::span<const std::byte> bytes = {};
@@ -92,6 +93,7 @@ class LaneLanding final : public Landing {
   };
 
   void Restart();
+  void Enter();
   size_t Advance(std::span<const std::byte> piece);
   // What comes after the cell or directory that ends at `at`.
   void Next(uint64_t at);
@@ -102,15 +104,17 @@ class LaneLanding final : public Landing {
   void Begin();
   size_t TakeCell(std::span<const std::byte> piece);
   std::byte* PlaceElsewhere(Landed& landed, uint64_t size);
-  Cell& cell() { return cells_[static_cast<size_t>(lane_) * header_.edit.steps + step_]; }
+  Cell& cell() { return cells_[static_cast<size_t>(lane_) * entry_.steps + step_]; }
   const CellPlace& place() const { return places_[step_]; }
 
   const std::shared_ptr<BlockMemory> memory_;
-  const ChunkHeader header_;
+  const Entry entry_;
+  const StreamInfo& info_;
+  const bool told_;  // the header
+  ChunkHeader header_;
   const uint64_t begin_;
   const LaneRange lanes_;
   const LaneRange block_lanes_;
-  const std::vector<Column>& columns_;
 
   bool gave_up_ = false;
   Stage stage_ = Stage::kSkip;

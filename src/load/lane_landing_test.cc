@@ -106,8 +106,9 @@ TEST_P(LaneLandings, BringWhatWasBuilt) {
     for (LaneRange lanes : pieces) {
       const uint64_t begin = whole ? 0 : chunk.header.lane[lanes.first].offset;
       const uint64_t end = whole ? chunk.bytes.size() : chunk.header.lane[lanes.end].offset;
+      const ChunkHeader* header = whole && random.Below(2) == 0 ? nullptr : &chunk.header;
       auto& landing = landings.emplace_back(
-          std::make_unique<LaneLanding>(memory, chunk.header, begin, lanes, block_lanes, chunk.info.columns));
+          std::make_unique<LaneLanding>(memory, chunk.entry, chunk.info, header, begin, lanes, block_lanes));
       const std::span<const std::byte> range = chunk.bytes.span().subspan(begin, end - begin);
       if (random.Below(3) == 0) Hand(random, range.first(random.Below(range.size() / 2)), *landing);  // an attempt that broke off
       EXPECT_FALSE(landing->whole());
@@ -147,11 +148,13 @@ TEST_P(LaneLandings, NoticeEveryFlippedByte) {
     std::string bytes = chunk.bytes.ToString();
     const uint64_t footer = chunk.header.lane.back().offset;
     for (int i = 0; i < 60; ++i) {
-      const uint64_t at = chunk.entry.header_bytes + random.Below(footer - chunk.entry.header_bytes);
+      // A header that was told is not read again.
+      const uint64_t first = i % 2 == 0 ? chunk.entry.header_bytes : 0;
+      const uint64_t at = first + random.Below(footer - first);
       const char bit = static_cast<char>(1 << random.Below(8));
       bytes[at] ^= bit;
       auto memory = std::make_shared<BlockMemory>(chunk.entry.steps, lanes.count(), chunk.bytes.size(), BufferPool::Make());
-      LaneLanding landing(memory, chunk.header, 0, lanes, lanes, chunk.info.columns);
+      LaneLanding landing(memory, chunk.entry, chunk.info, i % 2 == 0 ? &chunk.header : nullptr, 0, lanes, lanes);
       Hand(random, std::as_bytes(std::span(bytes)), landing);
       if (landing.whole()) {
         // It lies between two cells, or they are all right.
@@ -180,7 +183,7 @@ TEST_P(LaneLandings, AreNotWholeBeforeTheLastByte) {
   const Chunk chunk = MakeChunk(random, GetParam());
   const LaneRange lanes{0, chunk.info.lanes};
   auto memory = std::make_shared<BlockMemory>(chunk.entry.steps, lanes.count(), chunk.bytes.size(), BufferPool::Make());
-  LaneLanding landing(memory, chunk.header, 0, lanes, lanes, chunk.info.columns);
+  LaneLanding landing(memory, chunk.entry, chunk.info, nullptr, 0, lanes, lanes);
   const uint64_t footer = chunk.header.lane.back().offset;
   landing.Take(0, chunk.bytes.span().first(footer - 64));
   EXPECT_FALSE(landing.whole());

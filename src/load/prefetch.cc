@@ -96,6 +96,12 @@ Status Prefetch::Persist(const std::function<Status(const Deadline&)>& attempt) 
   }
 }
 
+uint64_t Prefetch::Pieces(uint64_t size) const {
+  // The nearest number, so that what is a little larger is not cut in two.
+  const uint64_t each = std::max<uint64_t>(1, options_.read_bytes);
+  return (size + each / 2) / each;
+}
+
 uint64_t Prefetch::Estimate(const Entry& entry) const { return entry.bytes * options_.lanes.count() / log_->info().lanes; }
 
 bool Prefetch::HasRoom(uint64_t bytes) const {
@@ -157,8 +163,10 @@ void Prefetch::Fill(const std::shared_ptr<Slot>& slot) {
   auto part = std::make_shared<Part>();
   part->slot = slot;
   part->began = log_->clock().Now();
-  uint64_t size = 0;
-  Status status = Persist([&](const Deadline& limit) -> Status {
+  uint64_t size = slot->entry.bytes;
+  // One read of everything needs no header first.
+  const bool known = options_.lanes.count() == log_->info().lanes && size > StreamReader::kSmallChunk && Pieces(size) <= 1;
+  Status status = known ? Status() : Persist([&](const Deadline& limit) -> Status {
     HR_ASSIGN_OR_RETURN(size, reader_->LaneBytes(slot->entry, options_.lanes.first, options_.lanes.end, limit));
     return {};
   });
@@ -176,7 +184,7 @@ void Prefetch::Fill(const std::shared_ptr<Slot>& slot) {
   part->block->cells.resize(slot->entry.steps);
   for (auto& step : part->block->cells) step.resize(options_.lanes.count());
   const uint32_t lanes = options_.lanes.count();
-  uint64_t pieces = std::clamp<uint64_t>((size + options_.read_bytes - 1) / std::max<uint64_t>(1, options_.read_bytes), 1, lanes);
+  const uint64_t pieces = std::clamp<uint64_t>(Pieces(size), 1, lanes);
   {
     std::lock_guard lock(mutex_);
     used_ += size - slot->bytes;  // what was guessed before
@@ -265,8 +273,8 @@ Status Prefetch::ReadLanes(Part& part, size_t piece, LaneRange lanes, bool land)
   ReadOptions options{.pool = options_.pool.get(), .check = !part.whole};
   std::unique_ptr<LaneLanding> landing;
   if (land) {
-    options.land = [&](const ChunkHeader& header, uint64_t begin) {
-      landing = std::make_unique<LaneLanding>(part.memory, header, begin, lanes, block.lanes, columns);
+    options.land = [&](const ChunkHeader* header, uint64_t begin) {
+      landing = std::make_unique<LaneLanding>(part.memory, block.entry, log_->info(), header, begin, lanes, block.lanes);
       return landing.get();
     };
   }

@@ -124,6 +124,7 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
   // Calls `attempt` until it succeeds, fails for good, or everything is stopped.
   Status Persist(const std::function<Status(const Deadline&)>& attempt);
   uint64_t Estimate(const Entry& entry) const;
+  uint64_t Pieces(uint64_t size) const;
   Deadline deadline() const { return Deadline::OnlyStop(stop_.get_token()); }
 
   std::shared_ptr<StreamLog> log_;

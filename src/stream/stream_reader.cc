@@ -8,8 +8,6 @@ namespace headrace {
 namespace {
 
 constexpr size_t kKeptHeaders = 64;
-// A request costs as much time as this many bytes: a chunk that is no larger comes whole, its header with it.
-constexpr uint64_t kSmallChunk = 256 * 1024;
 constexpr uint32_t kFewLanes = 8;
 constexpr std::string_view kWhatToDoAboutTrimmed =
     ". Read from there on (in Python loader.seek(step)), or load the state of a newer checkpoint; a pin keeps the steps of one";
@@ -172,15 +170,14 @@ Result<StreamReader::Block> StreamReader::ReadBlock(const Entry& entry, uint32_t
     stored = known->whole.size();
   } else {
     GetOptions get{.range = ByteRange::At(begin, size), .into = into.empty() ? into : into.first(size), .pool = options.pool};
-    if (options.land && known != nullptr) get.landing = options.land(known->header, begin);
+    if (options.land) get.landing = options.land(known != nullptr ? &known->header : nullptr, begin);
     HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_->store().Get(key, get, deadline));
     if (!object) return Missing(entry, deadline);
     fetched_ += object->bytes.size() + object->landed;
     range = object->bytes;
     stored = object->size;
     if (get.landing != nullptr && object->landed == size) {
-      const std::vector<ChunkHeader::Lane>& lane = known->header.lane;
-      wanted_ += lane[end_lane].offset - lane[first_lane].offset - (end_lane - first_lane) * DirectoryBytes(entry.steps);
+      wanted_ += size - (all ? entry.header_bytes : 0) - (end_lane - first_lane) * DirectoryBytes(entry.steps);
       return Block{.entry = entry, .first_lane = first_lane, .cells = {}, .landed = true};
     }
   }

@@ -31,7 +31,7 @@ void Named(const Status& status) {
 void Land(const Bytes& chunk, const StreamInfo& info, const Entry& entry, const ChunkHeader& header, size_t piece) {
   const LaneRange lanes{0, info.lanes};
   auto memory = std::make_shared<BlockMemory>(entry.steps, info.lanes, chunk.size(), BufferPool::Make());
-  LaneLanding landing(memory, header, 0, lanes, lanes, info.columns);
+  LaneLanding landing(memory, entry, info, &header, 0, lanes, lanes);
   for (size_t at = 0; at < chunk.size(); at += piece) landing.Take(at, chunk.Slice(at, piece).span());
   if (!landing.whole()) return;
   Status status = landing.Check([](uint64_t, uint32_t) { return std::string("the-object"); });
