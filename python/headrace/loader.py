@@ -114,6 +114,7 @@ class Loader(OpenStream):
         self._furthest = 0  # steps below were handed out, whatever the cursor says now
         self._acked = 0
         self._keep: int | None = None
+        self._pinned: dict[str, None] = {}  # pins of this loader, in the order in which it made them
         options = self._options = options_of(storage_options)
         self._metrics = _serve_metrics(metrics)
         how = (options, window_bytes, float(timeout), float(warn_after), self._slow)
@@ -311,11 +312,14 @@ class Loader(OpenStream):
             step = self.state_dict()["next_step"]
         self._core.pin(name, step)
         self._stem = _stem(name)
+        self._pinned.pop(name, None)
+        self._pinned[name] = None
         self._warn_if_unnumbered(name)
         self._drop_old_pins()
 
     def unpin(self, name: str) -> bool:
         """Lets go of a pin. False, and a warning, if there was none: another rank may have been quicker."""
+        self._pinned.pop(name, None)
         if self._core.unpin(name):
             return True
         there = ", ".join(sorted(self.pins())) or "none at all"
@@ -324,12 +328,14 @@ class Loader(OpenStream):
 
     def pins(self) -> dict[str, int]:
         """All pins of the stream, and the steps that they hold."""
-        return {name: step for name, step, _ in self._core.pins()}
+        return {name: step for name, step, *_ in self._core.pins()}
 
     def keep_last(self, count: int) -> None:
-        """Of pins that differ in a number at the end only (ckpt-100, ckpt-200), keep those of the last `count` steps.
+        """Of pins that differ in a number at the end only (ckpt-100, ckpt-200), keep the `count` that were made last.
 
-        Pins whose names do not end in a number stay until `unpin`.
+        It acts on names like that of the pin that this loader made last: now, if it has made one, and after every `pin` from
+        then on; whoever made the others. What counts is when they were made, not their steps: after going back to an older
+        checkpoint, the pins of the steps that were left count as old. Pins whose names do not end in a number stay until `unpin`.
         """
         if count < 1:
             raise InvalidArgument(
@@ -350,9 +356,17 @@ class Loader(OpenStream):
     def _drop_old_pins(self) -> None:
         if self._keep is None or self._stem is None:
             return
-        ours = sorted((step, name) for name, step, stays in self._core.pins() if stays and _stem(name) == self._stem)
-        for _, name in ours[: -self._keep]:
+        # The log knows the order in which they were made; this loader knows it of its own, also of those that it found there
+        # when it made them (another rank was quicker, or an earlier run had one of the same name and step).
+        made = {name: order for order, name in enumerate(self._pinned)}
+        ours = sorted(
+            (made.get(name, -1), counter, step, name)
+            for name, step, stays, counter in self._core.pins()
+            if stays and _stem(name) == self._stem
+        )
+        for *_, name in ours[: -self._keep]:
             self._core.unpin(name)
+            self._pinned.pop(name, None)
 
     # --- The rest --------------------------------------------------------------------------------------------------------
 

@@ -124,13 +124,13 @@ class PyLoader {
         timeout_, [loader = loader_, name](const Deadline& deadline) { return loader->Unpin(name, deadline); }));
   }
 
-  // Name, step, and whether it stays until it is taken away.
-  std::vector<std::tuple<std::string, uint64_t, bool>> Pins() {
+  // Name, step, whether it stays until it is taken away, and a number that is greater for those that were made later.
+  std::vector<std::tuple<std::string, uint64_t, bool, uint64_t>> Pins() {
     use();
     std::vector<headrace::Pin> pins = ValueOrRaise(session_->Wait<std::vector<headrace::Pin>>(
         timeout_, [loader = loader_](const Deadline& deadline) { return loader->Pins(deadline); }));
-    std::vector<std::tuple<std::string, uint64_t, bool>> rows;
-    for (const headrace::Pin& pin : pins) rows.emplace_back(pin.name, pin.step, pin.term_seconds == 0);
+    std::vector<std::tuple<std::string, uint64_t, bool, uint64_t>> rows;
+    for (const headrace::Pin& pin : pins) rows.emplace_back(pin.name, pin.step, pin.term_seconds == 0, pin.counter);
     return rows;
   }
 

@@ -563,6 +563,48 @@ def test_pins_follow_the_checkpoints(tmp_path: Path) -> None:
             loader.keep_last(0)
 
 
+def test_keep_last_keeps_what_was_pinned_last_after_going_back(tmp_path: Path) -> None:
+    uri = write_numbers(tmp_path / "s", 30)
+    with hr.Loader(uri) as loader:
+        for n in (20, 25):
+            loader.pin(f"ck-{n}", n)
+    with hr.Loader(uri) as loader:  # a resume at 20
+        loader.keep_last(2)
+        assert set(loader.pins()) == {"ck-20", "ck-25"}, "nothing is let go before this loader has pinned"
+        loader.seek(21)
+        loader.pin("ck-21")
+        assert set(loader.pins()) == {"ck-25", "ck-21"}
+        loader.pin("ck-22", 22)
+        assert set(loader.pins()) == {"ck-21", "ck-22"}
+    with hr.Loader(uri) as loader:
+        loader.keep_last(1)
+        loader.pin("ck-3", 3)
+        assert loader.pins() == {"ck-3": 3}
+        loader.pin("other-1", 5)
+        assert loader.pins() == {"ck-3": 3, "other-1": 5}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_pin_that_an_earlier_run_made_counts_as_made_now(tmp_path: Path, rank: int) -> None:
+    uri = write_numbers(tmp_path / "s", 30)
+    with hr.Loader(uri, dp=(0, 2)) as loader:
+        for n in (20, 25):
+            loader.pin(f"ck-{n}", n)
+    with hr.Loader(uri, dp=(rank, 2)) as loader:
+        loader.pin("ck-21", 21)
+        loader.keep_last(1)
+        loader.pin("ck-25", 25)
+        assert loader.pins() == {"ck-25": 25}
+    if rank == 0:
+        with hr.Loader(uri, dp=(0, 2)) as loader:
+            loader.pin("ck-22", 22)
+            loader.pin("ck-25", 25)
+        with hr.Loader(uri, dp=(0, 2)) as loader:
+            loader.keep_last(2)
+            loader.pin("ck-26", 26)
+            assert set(loader.pins()) == {"ck-25", "ck-26"}
+
+
 def test_an_eval_loader_holds_nothing(tmp_path: Path) -> None:
     uri = write_numbers(tmp_path / "s", 3)
     with hr.Loader(uri, role="eval") as loader:

@@ -181,6 +181,21 @@ def test_an_asynchronous_save_has_the_state_of_its_call(packed: PackedStream, tm
         assert next(iter(again)).number == 1
 
 
+def test_going_back_does_not_delete_the_checkpoint_just_written(tmp_path: Path) -> None:
+    uri = write_numbers(tmp_path / "s", 6)
+    with Loader(uri) as loader:
+        checkpoints = Checkpoints(loader, tmp_path / "c", keep_last=2)
+        for at in (2, 5, 3):
+            loader.seek(at)
+            checkpoints.save({"data": loader})
+        assert checkpoints.steps() == [3, 5]
+        checkpoints.keep_last = 1
+        loader.seek(4)
+        checkpoints.save({"data": loader})
+        assert checkpoints.steps() == [4]
+        assert loader.pins() == {checkpoints.pin_name("checkpoint-4"): 4}
+
+
 def test_pins_follow_the_checkpoints_that_are_there(tmp_path: Path) -> None:
     uri = write_numbers(tmp_path / "s", 6)
     model = torch.nn.Linear(2, 2)

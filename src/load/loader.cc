@@ -230,17 +230,23 @@ Result<std::optional<uint64_t>> Loader::Length(const Deadline& deadline) {
 
 Status Loader::Pin(const std::string& name, uint64_t step, const Deadline& deadline) {
   std::shared_ptr<SessionPin> session;
+  bool speaks = false;
   {
     std::lock_guard lock(mutex_);
     session = session_;
     session_over_ = true;
+    speaks = options_.hold;
   }
   bool held = session && session->Stop();
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log_->Refresh(deadline));
   const headrace::Pin* there = state->manifest.FindPin(name);
   bool session_there = held && state->manifest.FindPin(session->name()) != nullptr;
-  // All ranks say the same: one of them does it, the others find it done.
-  if (there == nullptr || there->step != step || there->term_seconds != 0 || session_there) {
+  // All ranks say the same: one of them does it, the others find it done. One that was made before the job went back to an older
+  // checkpoint is made anew, by the rank that speaks for the job: which pins are the last ones is told by their counters.
+  const bool overtaken = there != nullptr && speaks && std::ranges::any_of(state->manifest.pins, [&](const headrace::Pin& pin) {
+                           return pin.term_seconds == 0 && pin.counter > there->counter;
+                         });
+  if (there == nullptr || there->step != step || there->term_seconds != 0 || session_there || overtaken) {
     PinEdit edit;
     edit.pin.name = name;
     edit.pin.step = step;

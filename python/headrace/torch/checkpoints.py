@@ -38,7 +38,7 @@ class Checkpoints:
         loader: whose stream is pinned.
         folder: where the checkpoints are.
         name: what a checkpoint's folder and pin are called, before the number of its next step.
-        keep_last: delete all but so many after each save.
+        keep_last: delete all but the so many that were written last, after each save.
     """
 
     def __init__(self, loader: Loader, folder: str | Path, *, name: str = "checkpoint-", keep_last: int | None = None) -> None:
@@ -167,7 +167,9 @@ class Checkpoints:
             return
         self.written(name, step)
         if self.keep_last is not None:
-            for old in self.steps()[: -self.keep_last]:
+            # Those that were written last: after a job went back, the ones of the steps that it left are the old ones.
+            written = sorted(self.steps(), key=lambda at: (at == step, (self.path(at) / ".metadata").stat().st_mtime_ns, at))
+            for old in written[: -self.keep_last]:
                 # First the part that makes it a checkpoint: a half-deleted one must not look whole.
                 path = self.path(old)
                 (path / ".metadata").unlink(missing_ok=True)
