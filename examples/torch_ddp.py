@@ -13,6 +13,7 @@ import logging
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.nn import functional
 
 from headrace.torch import Checkpoints, Loader
@@ -38,14 +39,23 @@ loader = Loader(words.stream, mesh=dist.group.WORLD, device=device)
 checkpoints = Checkpoints(loader, words.checkpoints, keep_last=2)
 
 
-def everything() -> dict:
-    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "data": loader}
+class Training:
+    """Model and optimizer as torch.distributed.checkpoint saves and loads them.
+
+    A new optimizer has no moments that a checkpoint could be loaded into: `optimizer.state_dict()` would leave them out without
+    a word. `get_state_dict` makes them first.
+    """
+
+    def state_dict(self) -> dict:
+        of_model, of_optimizer = get_state_dict(model, optimizer)
+        return {"model": of_model, "optimizer": of_optimizer}
+
+    def load_state_dict(self, state: dict) -> None:
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
 
-saved = everything()
-if checkpoints.load(saved) is not None:
-    model.load_state_dict(saved["model"])
-    optimizer.load_state_dict(saved["optimizer"])
+everything = {"training": Training(), "data": loader}
+checkpoints.load(everything)
 
 for step in loader:
     whole = torch.zeros((), device=device)
@@ -61,7 +71,7 @@ for step in loader:
     if dist.get_rank() == 0:
         print(f"step {step.number}: loss {whole.item():.3f}", flush=True)
     if (step.number + 1) % words.every == 0:
-        checkpoints.save(everything())
+        checkpoints.save(everything)
 
 loader.close()
 dist.destroy_process_group()

@@ -31,8 +31,9 @@ class Checkpoints:
             if step.number % 1000 == 999:
                 checkpoints.save({"model": …, "data": loader})
 
-    All ranks call `save` and `load` together. Programs that write checkpoints in another way call `written` and `deleted`, or
-    `follow`.
+    An optimizer is saved by `torch.distributed.checkpoint.state_dict.get_state_dict`: `optimizer.state_dict()` of a new one has
+    no moments, and `load` fills only what it is given. All ranks call `save` and `load` together. Programs that write
+    checkpoints in another way call `written` and `deleted`, or `follow`.
 
     Args:
         loader: whose stream is pinned.
