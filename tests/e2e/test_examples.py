@@ -78,7 +78,12 @@ def test_the_tutorial_runs_as_it_is_printed(headrace: Headrace, tmp_path: Path) 
     losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", training)]
     assert losses[-1] < 0.75 * losses[0], training
     assert re.findall(r"^step (\d+):", training, re.MULTILINE)[:4] == ["0", "10", "20", "30"], "it went on where it stopped"
-    assert "stopped after step 19\n" in training
+    assert "the next step is 20\n" in training
+    again = subprocess.run(
+        [tools / "python", "train.py"], cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == training.splitlines(keepends=True)[-1], "nothing is left to train on, and that is no error"
     assert "river" in "".join(said), "cat shows the text"
     assert said[-1].startswith("0 (16, 64) {'web':")
 
