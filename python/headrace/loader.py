@@ -11,6 +11,7 @@ import operator
 import os
 import re
 import secrets
+import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -192,6 +193,7 @@ class Loader(OpenStream):
 
     def __iter__(self) -> Iterator[Step]:
         self._core.check()
+        _refuse_in_workers()
         if self._role == "eval":
             self._pass += 1
             if self._began:
@@ -429,8 +431,8 @@ class Loader(OpenStream):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Loader cannot be sent to another process: it would hand out every step there once more. Open one in each "
-            "process, and use no worker processes around it (num_workers=0): it reads ahead by itself"
+            "a Loader cannot be sent to another process: it would hand out every step there once more. Use no worker processes "
+            "around it (num_workers=0): it reads ahead by itself"
         )
 
     def __repr__(self) -> str:
@@ -467,6 +469,18 @@ def _serve_metrics(wish: str | None) -> _core.MetricsServer | None:
         return None
     _log.info("metrics are served at %s", server.url)
     return server
+
+
+def _refuse_in_workers() -> None:
+    """Workers of a DataLoader that iterate for themselves hand out every step once each, and nobody has their state."""
+    data = sys.modules.get("torch.utils.data")
+    worker = None if data is None else data.get_worker_info()
+    if worker is not None:
+        raise InvalidArgument(
+            f"a loader is iterated in worker {worker.id} of {worker.num_workers} of a torch DataLoader: each of them would hand "
+            "out every step once more, and none has a state that could be saved. Use num_workers=0 and iterate the loader in the "
+            "process that trains: it reads ahead on its own threads. (loader.step(n) may be used in workers.)"
+        )
 
 
 def _at_least_zero(what: str, number: int) -> int:

@@ -10,8 +10,8 @@ void Session::Check() const {
     Raise(Status(
         Code::kInvalidArgument,
         Cat("this ", what_, " was opened by process ", pid_, " and is used by its child ", ::getpid(),
-            ": a fork takes none of its threads along. Open one in the child, start children by the method \"spawn\", or, around "
-            "a loader, use no worker processes (num_workers=0): it reads ahead by itself")));
+            ": a fork takes none of its threads along. Use it in the process that opened it. Around a loader, use no worker "
+            "processes (num_workers=0): it reads ahead by itself. Other children open one of their own")));
   }
   if (closed_) Raise(Status(Code::kCancelled, Cat("this ", what_, " is closed")));
 }

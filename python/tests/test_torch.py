@@ -274,3 +274,44 @@ def test_a_feed_takes_the_share_of_its_framework(packed: PackedStream) -> None:
         assert loader.mesh.dp == (1, 2)
         with pytest.raises(hr.InvalidArgument, match="one of 4 processes"):
             Feed(loader).belongs_to(0, 1)
+
+
+class _OpensItself(torch.utils.data.IterableDataset):
+    def __init__(self, uri: str, kind: type, role: str) -> None:
+        self.uri, self.kind, self.role = uri, kind, role
+
+    def __iter__(self) -> Iterator[int]:
+        with self.kind(self.uri, dp=(0, 1), role=self.role) as loader:
+            for step in loader:
+                yield step.number
+
+
+class _LooksUp(torch.utils.data.Dataset):
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.loader: hr.Loader | None = None
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, n: int) -> int:
+        if self.loader is None:
+            self.loader = hr.Loader(self.uri, dp=(0, 1), role="eval")
+        return self.loader.step(n).number
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "workers"), [(hr.Loader, "train", 2), (Loader, "train", 1), (hr.Loader, "eval", 2), (Loader, "eval", 2)]
+)
+def test_workers_that_open_a_loader_themselves_are_refused(tmp_path: Path, kind: type, role: str, workers: int) -> None:
+    uri = write_numbers(tmp_path / "s", 3)
+    words = r"in worker \d of \d of a torch DataLoader.*num_workers=0"
+    with pytest.raises(hr.InvalidArgument, match=words):
+        list(torch.utils.data.DataLoader(_OpensItself(uri, kind, role), batch_size=None, num_workers=workers))
+    assert list(torch.utils.data.DataLoader(_OpensItself(uri, kind, role), batch_size=None)) == [0, 1, 2]
+
+
+def test_workers_may_look_steps_up(tmp_path: Path) -> None:
+    uri = write_numbers(tmp_path / "s", 6)
+    got = list(torch.utils.data.DataLoader(_LooksUp(uri), batch_size=None, num_workers=2))
+    assert got == [0, 1, 2, 3, 4, 5]
