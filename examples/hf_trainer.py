@@ -1,6 +1,10 @@
 """The Hugging Face Trainer on a stream.
 
-    python examples/hf_trainer.py STREAM
+    python examples/hf_trainer.py STREAM --batch 4 --accumulate 2
+
+A step of the stream is one of the optimizer, so a process's share of a step must be --batch × --accumulate sequences: 8 of a
+stream with `step: {sequences: 8}` in its recipe, and one process; the first steps of the guide have 16, which is --accumulate 4.
+Anything else is refused with the right number before the first step.
 
 Start it again, and it goes on after its last checkpoint. With torchrun, several processes share the steps.
 """

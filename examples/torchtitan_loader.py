@@ -1,6 +1,10 @@
 """What torchtitan's trainer does with its data loader, with a stream behind it.
 
-    python examples/torchtitan_loader.py STREAM
+    python examples/torchtitan_loader.py STREAM --batch 4 --accumulate 2
+
+A step of the stream is one of the optimizer, so the stream must have --batch × --accumulate sequences in a step (its recipe's
+`step: {sequences: 8}`; the first steps of the guide have 16, which is --accumulate 4). If it has another number, the program
+says before it begins which --accumulate is right. Start it again, and it goes on after its checkpoint.
 
 In torchtitan itself this is one line of a configuration:
 
@@ -14,10 +18,12 @@ or, where a TrainSpec names functions:
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import torch.distributed.checkpoint as dcp
 
+from headrace import NotFound
 from headrace.torch.torchtitan import dataloader_builder
 
 parser = argparse.ArgumentParser()
@@ -31,6 +37,17 @@ words = parser.parse_args()
 dataloader = dataloader_builder(words.stream)(dp_world_size=1, dp_rank=0, local_batch_size=words.batch)
 if Path(words.checkpoint).exists():
     dcp.load({"dataloader": dataloader}, checkpoint_id=words.checkpoint)
+position = dataloader.state_dict()["next_step"]
+try:
+    sequences = dataloader.loader.step(position).sequences
+except NotFound as error:
+    sys.exit(f"there is no step {position} to go on with: {error}")
+if sequences != words.batch * words.accumulate:
+    fitting = (
+        f"--accumulate {sequences // words.batch}" if sequences % words.batch == 0 else f"--batch 1 --accumulate {sequences}"
+    )
+    sys.exit(f"a step of {words.stream} has {sequences} sequences, not {words.batch} × {words.accumulate}: say {fitting}")
+
 batches = iter(dataloader)
 for _ in range(words.steps):
     for inputs, labels in (next(batches) for _ in range(words.accumulate)):

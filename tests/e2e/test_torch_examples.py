@@ -112,3 +112,10 @@ def test_lightning_trainer(stream: str, tmp_path: Path) -> None:
 def test_torchtitan_loader(stream: str, tmp_path: Path) -> None:
     assert run(tmp_path, example("torchtitan_loader"), stream).endswith("next step: 3\n")
     assert run(tmp_path, example("torchtitan_loader"), stream).endswith("next step: 6\n")
+
+
+def test_torchtitan_loader_says_at_once_what_fits(stream: str, tmp_path: Path) -> None:
+    words = [sys.executable, example("torchtitan_loader"), stream, "--batch", "2"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("has 8 sequences, not 2 × 2: say --accumulate 4\n")
