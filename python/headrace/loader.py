@@ -21,7 +21,7 @@ from headrace import mesh as _mesh
 from headrace._stream import OpenStream, options_of
 from headrace.batch import Column, Layout
 from headrace.errors import Error, InvalidArgument, NotFound, Unsupported
-from headrace.step import Step
+from headrace.step import Step, Turn
 
 if TYPE_CHECKING:
     from headrace.embedded import Producers
@@ -67,6 +67,8 @@ class Loader(OpenStream):
     # For benchmarks: (seconds of latency, bytes a second per request), as a far store has them.
     _slow: tuple[float, float] | None = None
     _producers: Producers | None = None
+    # Of the step that was handed out last. An earlier one's micro-batches are settled, whether they were all taken or not.
+    _turn: Turn | None = None
     # For tests: seconds until what is reported is written.
     _report_every: float | None = None
     _reports_as: _mesh.Mesh | None = None
@@ -199,6 +201,7 @@ class Loader(OpenStream):
             if self._began:
                 self._furthest = max(self._furthest, self._core.cursor)
                 self._core.seek(self._start)
+                self._turn = None
         return _Steps(self, self._pass)
 
     def _next(self, which: int) -> Step:
@@ -210,6 +213,7 @@ class Loader(OpenStream):
             if self._mesh.is_first:
                 # Producers keep a lead over it.
                 self._core.report_position(secrets.token_hex(6), self._role, 2.0)
+        self._turn = None
         try:
             core = self._core.next()
         except Error:
@@ -218,7 +222,11 @@ class Loader(OpenStream):
             raise
         if core is None:
             raise StopIteration
-        return Step(core, self._layout)
+        return self._take_turn(core)
+
+    def _take_turn(self, core: Any) -> Step:  # noqa: ANN401
+        self._turn = Turn(core.number)
+        return Step(core, self._layout, self._turn)
 
     def __len__(self) -> int:
         length = self._core.length()
@@ -237,6 +245,7 @@ class Loader(OpenStream):
         if self._began:
             self._furthest = max(self._furthest, self._core.cursor)
         self._core.seek(_at_least_zero("step", number))
+        self._turn = None
         self._acked = number
         if not self._began:
             self._start = number
@@ -273,8 +282,15 @@ class Loader(OpenStream):
     # --- State -----------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where to go on: small, JSON, and the same on every rank."""
-        next_step = self._acked if self._ack == "manual" else self._core.cursor
+        """Where to go on: small, JSON, and the same on every rank.
+
+        At a step whose micro-batches were not all handed out yet; else at the one after the last that was handed out.
+        """
+        next_step = self._core.cursor
+        if self._ack == "manual":
+            next_step = self._acked
+        elif self._turn is not None and self._turn.inside:
+            next_step = self._turn.number
         return {
             "version": STATE_VERSION,
             "stream": self._info["uuid"],

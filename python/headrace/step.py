@@ -49,12 +49,23 @@ class MicroBatch(Batch):
         return f"<micro-batch {self.index + 1} of {self.of} of step {self._step.number}: {self.sequences} sequences>"
 
 
+class Turn:
+    """A step's turn in the training loop: while it is inside, some of its micro-batches are still to be handed out."""
+
+    __slots__ = ("inside", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.inside = False
+
+
 class Step(Batch):
     """A rank's share of one global batch. Its arrays are read-only, and live as long as somebody holds one."""
 
-    def __init__(self, core: _core.Step, layout: Layout) -> None:
+    def __init__(self, core: _core.Step, layout: Layout, turn: Turn | None = None) -> None:
         super().__init__(core, layout, 0, core.lane_count)
         self.number: int = core.number
+        self._turn = turn
 
     @property
     def mixture(self) -> int:
@@ -92,7 +103,10 @@ class Step(Batch):
             yield Lane(self._core, self._layout, lane, lane + 1)
 
     def micro_batches(self, sequences: int | None = None, tokens: int | None = None) -> Iterator[MicroBatch]:
-        """The step in pieces of so many sequences, or of as many as have so many tokens: the same number on every rank."""
+        """The step in pieces of so many sequences, or of as many as have so many tokens: the same number on every rank.
+
+        From this call on, until the last piece is handed out, the loader's state stays at this step.
+        """
         if not self._layout.packed:
             raise Unsupported("micro_batches() is for packed streams; lanes() has the shares of any stream")
         if (sequences is None) == (tokens is None):
@@ -113,7 +127,14 @@ class Step(Batch):
         elif have and self._core.lane_count != self._layout.most_lanes:
             most = -(-have // self._core.lane_count) * self._layout.most_lanes
         count = -(-most // sequences)
+        if self._turn is not None:
+            self._turn.inside = count > 0
+        return self._pieces(sequences, have, count)
+
+    def _pieces(self, sequences: int, have: int, count: int) -> Iterator[MicroBatch]:
         for i in range(count):
+            if self._turn is not None:
+                self._turn.inside = i < count - 1
             yield MicroBatch(self, min(have, i * sequences), min(have, (i + 1) * sequences), i, count)
 
     def samples(self) -> list[dict[str, Any]]:

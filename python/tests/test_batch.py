@@ -116,6 +116,51 @@ def test_lanes_have_the_same_names(packed: PackedStream) -> None:
             assert list(lane) == list(step)
 
 
+def _at(loader: hr.Loader) -> int:
+    return loader.state_dict()["next_step"]
+
+
+def test_the_state_moves_with_the_last_micro_batch(packed: PackedStream) -> None:
+    with hr.Loader(packed.uri, dp=(0, 1)) as loader:
+        steps = iter(loader)
+        first = next(steps)
+        assert _at(loader) == 1
+        pieces = first.micro_batches(sequences=1)
+        assert _at(loader) == 0
+        for micro in pieces:
+            assert _at(loader) == (1 if micro.is_last else 0)
+        assert _at(loader) == 1
+        # Asking for the next step settles the one before, and what is done with that one later changes nothing.
+        next(first.micro_batches(sequences=1))
+        second = next(steps)
+        assert _at(loader) == 2
+        next(first.micro_batches(sequences=1))
+        assert _at(loader) == 2
+        next(second.micro_batches(sequences=1))
+        loader.pin("inside")
+        assert (_at(loader), loader.pins()["inside"]) == (1, 1)
+        # A step that is looked at has no turn.
+        next(loader.step(0).micro_batches(sequences=1))
+        assert _at(loader) == 1
+        loader.seek(1)
+        assert _at(loader) == 1
+        third = next(steps)
+        third.micro_batches(sequences=1)
+        with hr.Loader(packed.uri, dp=(0, 1)) as resumed:
+            resumed.load_state_dict(loader.state_dict())
+            assert next(iter(resumed)).number == third.number
+        loader.seek(2)
+        assert _at(loader) == 2
+
+
+def test_with_manual_acks_micro_batches_move_nothing(packed: PackedStream) -> None:
+    with hr.Loader(packed.uri, dp=(0, 1), ack="manual") as loader:
+        step = next(iter(loader))
+        next(step.micro_batches(sequences=1))
+        loader.done(0)
+        assert _at(loader) == 1
+
+
 def test_micro_batches_say_what_they_need(packed: PackedStream, numbers: str) -> None:
     with hr.Loader(packed.uri) as loader:
         step = next(iter(loader))

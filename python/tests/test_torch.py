@@ -276,6 +276,14 @@ def test_a_feed_takes_the_share_of_its_framework(packed: PackedStream) -> None:
             Feed(loader).belongs_to(0, 1)
 
 
+def test_the_state_moves_with_the_last_micro_batch(packed: PackedStream) -> None:
+    with Loader(packed.uri, dp=(0, 1)) as loader:
+        pieces = next(iter(loader)).micro_batches(sequences=1)
+        assert loader.state_dict()["next_step"] == 0
+        for micro in pieces:
+            assert loader.state_dict()["next_step"] == (1 if micro.is_last else 0)
+
+
 class _OpensItself(torch.utils.data.IterableDataset):
     def __init__(self, uri: str, kind: type, role: str) -> None:
         self.uri, self.kind, self.role = uri, kind, role

@@ -130,9 +130,12 @@ class Step(TensorBatch):
             yield Lane(lane, self._tensors)
 
     def micro_batches(self, sequences: int | None = None, tokens: int | None = None) -> Iterator[MicroBatch]:
-        """The step in pieces of so many sequences, or of as many as have so many tokens: the same number on every rank."""
-        for micro in self._batch.micro_batches(sequences, tokens):
-            yield MicroBatch(micro, self._tensors, self)
+        """The step in pieces of so many sequences, or of as many as have so many tokens: the same number on every rank.
+
+        From this call on, until the last piece is handed out, the loader's state stays at this step.
+        """
+        # Not a generator: the state is held from the call on.
+        return (MicroBatch(micro, self._tensors, self) for micro in self._batch.micro_batches(sequences, tokens))
 
     def samples(self) -> Any:  # noqa: ANN401
         return self._batch.samples()
@@ -202,11 +205,12 @@ class Loader(_loader.Loader, IterableDataset):
         if not self._began:
             self._start = self._core.cursor
             self._began = True
+        self._turn = None
         core, next_step = self._broadcast.receive(self._layout)
         self._core.seek(next_step)
         if core is None:
             raise StopIteration
-        return Step(_step.Step(core, self._layout), self._tensors)
+        return Step(self._take_turn(core), self._tensors)
 
     def step(self, number: int) -> Any:  # noqa: ANN401
         """Any step, without moving on. Every rank reads it for itself, also where steps are broadcast."""
