@@ -103,12 +103,35 @@ def resolve(dp: Any = None, mesh: Any = None) -> Mesh:  # noqa: ANN401
         if hasattr(mesh, "mesh_dim_names") and hasattr(mesh, "get_local_rank"):
             return _from_device_mesh(mesh)
         raise InvalidArgument(f"mesh= is a mapping like {{'dp': (rank, size)}} or a torch DeviceMesh, not {type(mesh).__name__}")
-    rank, size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    return _from_environment()
+
+
+def _from_environment() -> Mesh:
+    rank, size = _variable("RANK"), _variable("WORLD_SIZE")
     if rank is None or size is None:
+        # Half of what a launcher says: every process would take itself for the only one, and train on all samples.
+        if (size or 1) > 1 or (rank or 0) > 0:
+            said, missing = (f"WORLD_SIZE={size}", "RANK") if rank is None else (f"RANK={rank}", "WORLD_SIZE")
+            raise InvalidArgument(
+                f"{said} is in the environment and {missing} is not: which share is this process's? Set both, as torchrun does, "
+                "or say dp=(rank, size)"
+            )
         return Mesh()
-    found = Mesh(dp=_coordinate("dp", (rank, size)))
-    if found.dp[1] > 1:
+    if not 0 <= rank < size:
+        raise InvalidArgument(f"RANK={rank} and WORLD_SIZE={size} in the environment: ranks count from 0 and stay below the size")
+    found = Mesh(dp=(rank, size))
+    if size > 1:
         _log.warning(
             "RANK=%s WORLD_SIZE=%s are taken as pure data parallelism (dp=(%s, %s)); mesh= says otherwise", rank, size, rank, size
         )
     return found
+
+
+def _variable(name: str) -> int | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgument(f"{name}={text} in the environment is no whole number; dp=(rank, size) goes before it") from None

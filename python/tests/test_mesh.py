@@ -87,6 +87,38 @@ def test_rank_and_world_size_are_taken_as_data_parallelism_and_said(
     assert sum("reads lanes 2 to 3 of 4" in line for line in lines) == 1
 
 
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE=2 is in the environment and RANK is not"),
+        ({"WORLD_SIZE": "2", "RANK": ""}, "WORLD_SIZE=2 is in the environment and RANK is not"),
+        ({"RANK": "1"}, "RANK=1 is in the environment and WORLD_SIZE is not"),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK=x in the environment"),
+        ({"RANK": "0", "WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK=2 and WORLD_SIZE=2"),
+    ],
+)
+def test_half_an_environment_is_refused(
+    numbers: str, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], words: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(hr.InvalidArgument, match=words):
+        hr.Loader(numbers)
+    with hr.Loader(numbers, dp=(0, 1)) as loader:
+        assert loader.mesh.dp == (0, 1)
+
+
+@pytest.mark.parametrize("environment", [{"WORLD_SIZE": "1"}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}])
+def test_an_environment_of_one_process_is_fine(
+    numbers: str, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with hr.Loader(numbers) as loader:
+        assert loader.mesh.dp == (0, 1)
+
+
 def test_a_device_mesh_is_understood_by_the_names_of_its_dimensions() -> None:
     ranks = {"dp_replicate": 1, "dp_shard": 2, "tp": 1}
     sizes = [2, 4, 2]
