@@ -97,7 +97,7 @@ def run(*command: object) -> str:
 def compiled(example: str, scratch: Path) -> Path:
     """The folder with the program of an example, compiled against nothing but what is installed."""
     installed, build = scratch / "installed", scratch / "build"
-    run("cmake", "--install", ROOT / "build" / "release", "--prefix", installed)
+    run("cmake", "--install", ROOT / "build" / "release", "--prefix", installed, "--component", "development")
     run("cmake", "-S", ROOT / "examples" / example, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={installed}")
     run("ninja", "-C", build)
     return build
