@@ -71,17 +71,64 @@ uint64_t StepsForTokens(const Recipe& recipe, uint64_t tokens) {
   return step;
 }
 
-std::string Differences(const StreamRecipe& own, const StreamRecipe& kept) {
-  std::vector<std::string> words;
-  const Json ours = Json::parse(own.canonical, nullptr, false), theirs = Json::parse(kept.canonical, nullptr, false);
-  for (const Json& change : Json::diff(theirs, ours)) {
-    const std::string path = change.at("path").get<std::string>();
-    const Json::json_pointer pointer(path);
-    std::string name = path.substr(1);
-    std::ranges::replace(name, '/', '.');
-    words.push_back(Cat(name, ": ", theirs.contains(pointer) ? theirs.at(pointer).dump() : "not there", " in the stream, ",
-                        ours.contains(pointer) ? ours.at(pointer).dump() : "not there", " in the recipe"));
+// As a recipe has it: people look for these words in theirs.
+std::string RecipeWord(const std::string& key) {
+  if (key == "lane_bytes") return "chunk.lane_bytes";
+  if (key == "shuffle_window") return "shuffle.window";
+  return key;
+}
+
+// `step` is written as pairs, [[0, 256], [5000, 512]], and the words of a person are 256, or {0: 256, 5000: 512}.
+std::string Shown(const std::string& name, const Json& value) {
+  if (value.is_null() || (value.is_array() && value.empty())) return "none";
+  if (name != "step") return value.dump();
+  if (value.size() == 1) return value[0][1].dump();
+  std::string ramp;
+  for (const Json& stage : value) ramp += Cat(ramp.empty() ? "" : ", ", stage[0].dump(), ": ", stage[1].dump());
+  return Cat("{", ramp, "}");
+}
+
+void AddDifferences(const std::string& name, const Json& theirs, const Json& ours, std::vector<std::string>& words) {
+  if (theirs == ours) return;
+  if (theirs.is_object() && ours.is_object()) {
+    Json all = theirs;
+    all.update(ours);
+    for (const auto& [key, value] : all.items()) {
+      AddDifferences(name.empty() ? RecipeWord(key) : Cat(name, ".", key), theirs.value(key, Json()), ours.value(key, Json()),
+                     words);
+    }
+    return;
   }
+  words.push_back(Cat(name, ": ", Shown(name, theirs), " in the stream, ", Shown(name, ours), " in the recipe"));
+}
+
+std::string Reads(const SourceSpec& spec) {
+  std::string text = Cat(spec.format, " ");
+  for (const std::string& file : spec.files) text += Cat(&file == &spec.files.front() ? "" : ", ", file);
+  if (spec.epochs > 0) text += Cat(", epochs ", spec.epochs);
+  if (spec.limit > 0) text += Cat(", limit ", spec.limit);
+  return text;
+}
+
+void AddSources(const Recipe& recipe, const StreamMixture& mixture, std::vector<std::string>& words) {
+  for (const SourceSpec& spec : recipe.sources) {
+    auto known = std::ranges::find_if(mixture.sources, [&](const StreamSource& source) { return source.spec.name == spec.name; });
+    if (known == mixture.sources.end()) {
+      words.push_back(Cat("source ", spec.name, ": none in the stream, ", Reads(spec), " in the recipe"));
+    } else if (known->spec.Fingerprint() != spec.Fingerprint()) {
+      words.push_back(Cat("source ", spec.name, ": ", Reads(known->spec), " in the stream, ", Reads(spec), " in the recipe"));
+    }
+  }
+  for (const StreamSource& source : mixture.sources) {
+    if (std::ranges::none_of(recipe.sources, [&](const SourceSpec& spec) { return spec.name == source.spec.name; }))
+      words.push_back(Cat("source ", source.spec.name, ": ", Reads(source.spec), " in the stream, none in the recipe"));
+  }
+}
+
+std::string Differences(const StreamRecipe& own, const StreamRecipe& kept, const Recipe& recipe, const StreamMixture& mixture) {
+  std::vector<std::string> words;
+  AddDifferences("", Json::parse(kept.canonical, nullptr, false), Json::parse(own.canonical, nullptr, false), words);
+  AddSources(recipe, mixture, words);
   std::map<std::string, std::string> all = own.fingerprints;
   all.insert(kept.fingerprints.begin(), kept.fingerprints.end());
   for (const auto& [name, hash] : all) {
@@ -106,13 +153,25 @@ Status CheckSources(const Recipe& recipe, const StreamMixture& mixture, const st
     }
     if (known->spec.Fingerprint() != spec.Fingerprint()) {
       return Status(Code::kConflict, Cat("source ", spec.name, " of the recipe reads something else than in the stream ", stream,
-                                         ": give what is new another name, and add it by `headrace mix`"));
+                                         ": ", Reads(known->spec), " in the stream, ", Reads(spec),
+                                         " in the recipe. Give what is new another name, and add it by `headrace mix`"));
     }
   }
   return {};
 }
 
 }  // namespace
+
+bool HasNothing(const Manifest& manifest) {
+  return manifest.frontier_step == 0 && manifest.tail.empty() && manifest.parked.empty() && !manifest.finished;
+}
+
+std::string HowToDelete(const ObjectStore& store) {
+  std::string place = store.Describe();
+  if (place.starts_with("s3://")) return Cat("delete all that is under it (`aws s3 rm --recursive ", place, "`)");
+  if (place.starts_with("file://")) place = place.substr(7);
+  return Cat("delete it (`rm -r ", place, "`)");
+}
 
 Result<std::unique_ptr<LoadedRecipe>> LoadedRecipe::Make(Recipe recipe, const LakeOptions& options) {
   auto lake = std::make_unique<LoadedRecipe>();
@@ -257,19 +316,22 @@ Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecip
   own.canonical = recipe.Canonical();
   own.fingerprints = opened->lake_->Fingerprints();
   own.holdout = options.holdout;
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, opened->log_->Refresh(deadline));
+  const uint32_t newest = state->manifest.mixtures.empty() ? 0 : state->manifest.mixtures.back().number;
   if (own.Hash() != opened->log_->info().recipe_hash) {
+    HR_ASSIGN_OR_RETURN(const StreamMixture now, ReadMixture(*opened->log_, opened->kept_, newest, deadline));
     return Status(
         Code::kConflict,
         Cat("the stream ", store.Describe(), " was begun with another recipe than ", recipe.name, ":",
-            Differences(own, opened->kept_),
-            "\nOn a living stream the mixture, lead, retain, bad_samples and new sources may change (`headrace mix --help`); "
-            "for everything else begin another stream"));
+            Differences(own, opened->kept_, recipe, now),
+            HasNothing(state->manifest)
+                ? Cat("\nThe stream has no step yet: if nobody else is at it, ", HowToDelete(store), " and start again")
+                : "\nOn a living stream the mixture, lead, retain, bad_samples and new sources may change (`headrace mix "
+                  "--help`); for everything else begin another stream"));
   }
   opened->layout_ = LayoutOf(opened->log_->info().columns);
   opened->sources_ =
       std::make_unique<Sources>(recipe, opened->lake_->transforms, opened->lake_->cost, options.holdout, options.memory);
-  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, opened->log_->Refresh(deadline));
-  const uint32_t newest = state->manifest.mixtures.empty() ? 0 : state->manifest.mixtures.back().number;
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, opened->Mixture(newest, deadline));
   HR_RETURN_IF_ERROR(CheckSources(recipe, *mixture, store.Describe()));
   opened->memory_need_ = NeedOf(recipe, InventoriesOf(*opened->sources_), options.strands);
@@ -291,6 +353,25 @@ Result<std::shared_ptr<const StreamMixture>> LakeStream::Mixture(uint32_t number
   HR_RETURN_IF_ERROR(sources_->Open(mixture.sources, log_->store(), deadline));
   std::lock_guard lock(mutex_);
   return mixtures_.try_emplace(number, std::make_shared<const StreamMixture>(std::move(mixture))).first->second;
+}
+
+Result<std::vector<std::string>> LakeStream::ChangedFiles(const Deadline& deadline) const {
+  std::vector<std::string> changed;
+  for (size_t i = 0; i < sources_->size(); ++i) {
+    const SourceSpec& spec = sources_->spec(i);
+    HR_ASSIGN_OR_RETURN(const std::vector<LakeFile> now,
+                        FindFiles(spec.files, lake_->recipe.folder, spec.storage_options, deadline));
+    std::map<std::string_view, const LakeFile*> before;
+    for (const LakeFile& file : sources_->loader(i).inventory().files) before.emplace(file.uri, &file);
+    for (const LakeFile& file : now) {
+      const auto known = before.find(file.uri);
+      if (known == before.end()) continue;
+      const LakeFile& old = *known->second;
+      if (file.bytes != old.bytes || (!file.version.empty() && !old.version.empty() && file.version != old.version))
+        changed.push_back(file.uri);
+    }
+  }
+  return changed;
 }
 
 }  // namespace headrace

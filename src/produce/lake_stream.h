@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "produce/constructor.h"
 #include "produce/memory_need.h"
@@ -58,6 +59,11 @@ Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& opt
 Result<StreamSource> TakeInventory(const Recipe& recipe, const SourceSpec& spec, size_t sources, const LakeOptions& options,
                                    ObjectStore& store, const Deadline& deadline);
 
+// Whether a stream has neither a step nor a block that is to become one: nobody loses anything with it.
+bool HasNothing(const Manifest& manifest);
+// How a person gets rid of what is in the store, for a message.
+std::string HowToDelete(const ObjectStore& store);
+
 class LakeStream {
  public:
   static Result<std::unique_ptr<LakeStream>> Open(std::unique_ptr<LoadedRecipe> lake, StreamContext context,
@@ -74,6 +80,10 @@ class LakeStream {
 
   // The mixture `number`, with all its sources opened.
   Result<std::shared_ptr<const StreamMixture>> Mixture(uint32_t number, const Deadline& deadline);
+
+  // The files of the sources that are others than in the inventory, by listing them. Those that are gone do not count: who has a whole stream needs them
+  // no more.
+  Result<std::vector<std::string>> ChangedFiles(const Deadline& deadline) const;
 
  private:
   std::unique_ptr<LoadedRecipe> lake_;

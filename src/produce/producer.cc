@@ -219,7 +219,9 @@ std::vector<uint16_t> Producer::Wanted(const Manifest& manifest, size_t* share) 
     if (id == id_) continue;
     const std::string owner = other.status.value("owner", "");
     const bool left = other.status.value("left", false);
-    if (!other.alive && !left) {
+    const bool replaced = options_.replaces && other.status.value("pid", int64_t{-1}) == *options_.replaces &&
+                          other.status.value("host", "") == HostName();
+    if ((!other.alive || replaced) && !left) {
       dead.insert(owner);
       continue;
     }

@@ -34,6 +34,7 @@ struct ProducerOptions {
   uint64_t memory = uint64_t{1} << 30;  // for blocks in the making
   std::optional<uint64_t> steps;  // stop when so many are visible
   Duration take_over_after = std::chrono::seconds(10);
+  std::optional<int64_t> replaces;  // a process of this machine that is dead, as whoever started both knows: no need to wait
   Duration drain = std::chrono::seconds(20);
   bool seal = true;
   Duration collect_every = std::chrono::minutes(2);  // what `retain` lets go of is deleted so often

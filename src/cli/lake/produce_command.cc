@@ -1,5 +1,6 @@
 // `headrace produce RECIPE`: runs producers until the recipe ends.
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <malloc.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/log.h"
 #include "base/size.h"
 #include "cli/lake/commands.h"
 #include "cli/progress.h"
@@ -76,6 +78,8 @@ class ProduceCommand final : public Command {
         ->type_name("SPLIT");
     AddMetrics(app, metrics_);
     app.add_flag("--no-probe", no_probe_, "do not try whether the store is safe to commit to");
+    app.add_option("--replaces", options_.replaces, "the process that this one is started instead of, which is dead")->group("");
+    app.add_option("--opened-fd", opened_fd_, "write a byte there once the stream is open and is this recipe's")->group("");
     app.add_flag("--print-stream", print_stream_, "say which stream the recipe fills, and do nothing");
     app.footer(
         "Start it on as many machines as you like: they share the strands, and the stream is the same whatever happens to them. Ctrl-C at\n"
@@ -110,6 +114,7 @@ class ProduceCommand final : public Command {
  private:
   Result<ExitStatus> RunOne(const Console& console, Recipe recipe, const std::string& uri, std::stop_token stop) {
     if (memory_ < kAmple) GiveBackAtOnce();
+    if (opened_fd_ >= 0) fcntl(opened_fd_, F_SETFD, FD_CLOEXEC);  // not for the workers of transforms
     HR_ASSIGN_OR_RETURN(std::unique_ptr<MetricsServer> metrics, ServeMetrics(metrics_));
     Progress progress;
     HR_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(uri));
@@ -142,6 +147,8 @@ class ProduceCommand final : public Command {
     HR_ASSIGN_OR_RETURN(std::unique_ptr<LoadedRecipe> lake, LoadedRecipe::Make(std::move(recipe), lake_options));
     HR_ASSIGN_OR_RETURN(std::unique_ptr<LakeStream> stream,
                         LakeStream::Open(std::move(lake), ContextForCommand(opened), lake_options, deadline));
+    TellOpened();
+    const std::vector<std::string> changed = LookForChanges(*stream, stop);
     options_.owner = owner_;
     options_.threads = threads_;
     const MemoryNeed& need = stream->memory_need();
@@ -154,8 +161,26 @@ class ProduceCommand final : public Command {
     HR_ASSIGN_OR_RETURN(ProducerReport report,
                         producer.Run(stop, [&](const ProducerReport& now) { ShowProgress(progress, now, began); }));
     progress.Clear();
-    Answer(console, uri, report, RealClock().Now() - began);
+    Answer(console, uri, report, RealClock().Now() - began, changed);
     return stop.stop_requested() ? kStopped : kDone;
+  }
+
+  // A trainer that started this one takes no step before it knows that they are this recipe's.
+  void TellOpened() const {
+    if (opened_fd_ < 0) return;
+    if (write(opened_fd_, "o", 1) != 1) HR_LOG(kDebug, "nobody wants to know that the stream is open");
+    close(opened_fd_);
+  }
+
+  // A sealed stream is what it is, and nobody reads the lake for it any more. Who has changed a file may not know that.
+  static std::vector<std::string> LookForChanges(const LakeStream& stream, std::stop_token stop) {
+    if (!stream.log()->known()->manifest.finished) return {};
+    const Deadline soon = Deadline::After(RealClock(), std::chrono::seconds(10), std::move(stop));
+    const Result<std::vector<std::string>> changed = stream.ChangedFiles(soon);
+    if (!changed.ok() || changed->empty()) return {};  // nothing depends on it
+    HR_LOG(kWarning, "files have changed since the stream was made; it is sealed and stays as it is. Another stream has them",
+           {"stream", stream.log()->store().Describe()}, {"files", changed->size()}, {"first", changed->front()});
+    return *changed;
   }
 
   void ShowProgress(Progress& progress, const ProducerReport& report, Instant began) const {
@@ -173,7 +198,8 @@ class ProduceCommand final : public Command {
     progress.Show(text, steps_ ? std::min(1.0, static_cast<double>(report.frontier) / static_cast<double>(*steps_)) : -1);
   }
 
-  static void Answer(const Console& console, const std::string& uri, const ProducerReport& report, Duration took) {
+  static void Answer(const Console& console, const std::string& uri, const ProducerReport& report, Duration took,
+                     const std::vector<std::string>& changed) {
     const double seconds = std::chrono::duration<double>(took).count();
     if (console.json()) {
       console.SayJson({{"stream", uri},
@@ -187,6 +213,8 @@ class ProduceCommand final : public Command {
                          {"padding", report.padding}}},
                        {"tokens", report.tokens_by_source},
                        {"samples", report.samples_by_source},
+                       {"changed_files", changed.size()},
+                       {"changed_file", changed.empty() ? nlohmann::json() : nlohmann::json(changed.front())},
                        {"seconds", seconds}});
     }
     console.Say(fmt::format("{}: {} steps{}", uri, report.frontier, report.sealed ? ", sealed" : ""));
@@ -303,6 +331,7 @@ class ProduceCommand final : public Command {
   bool chosen_memory_ = false, memory_may_grow_ = false;
   std::optional<uint64_t> steps_;
   bool no_probe_ = false;
+  int opened_fd_ = -1;
   bool print_stream_ = false;
   ProducerOptions options_;
 };
