@@ -37,6 +37,7 @@ _LAUNCH = (
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
 _LOOK_SECONDS = 0.1
+_LOOK_AT_FIRST_SECONDS = 0.01  # while somebody waits for the first step
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 # One that has run for so long was healthy: its failures before that do not count.
@@ -46,7 +47,7 @@ _PRODUCERS_PORT_SHIFT = 32
 _DRAIN = "2s"
 _STOP_SECONDS = 3.0
 # What starting again does not change.
-_HOPELESS = (errors.InvalidArgument, errors.Unsupported, errors.Corrupt, errors.NotFound)
+_HOPELESS = (errors.Conflict, errors.InvalidArgument, errors.Unsupported, errors.Corrupt, errors.NotFound)
 _WRONG_WORDS = 2
 
 
@@ -56,11 +57,13 @@ class _Child:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.out: IO[bytes] | None = None
+        self.opened: int | None = None  # readable when it has opened the stream, and found that it is the recipe's
         self.said: deque[str] = deque(maxlen=40)
         self.reader: threading.Thread | None = None
         self.started = 0.0
         self.failures = 0
         self.start_at = 0.0
+        self.dead: int | None = None  # the process of its life before, whose strands it takes over at once
         self.over = False
         self.failed: errors.Error | None = None
 
@@ -82,13 +85,17 @@ class Producers:
         if count < 1:
             raise errors.InvalidArgument(f"producers={count}: at least one, or none at all (give the stream's URI, no recipe)")
         self._stack = contextlib.ExitStack()
-        words = self._stack.enter_context(recipe_words(recipe))
+        self._inherited: list[int] = []  # descriptors that children have under the same numbers
+        words = self._stack.enter_context(recipe_words(recipe, self._inherited))
         self._command = [command(), "produce", *words, "--stream", stream, "--drain", _DRAIN, "--json"]
         self._failure_of = failure
         self._environment = CALLED_BY
         self._children = [_Child() for _ in range(count)]
         self._failed: errors.Error | None = None
+        self._refused: errors.Error | None = None  # before any of them had opened the stream
+        self._told = False
         self._stopping = threading.Event()
+        self._known = threading.Event()
         self._pid = os.getpid()
         self._core: Callable[[], _core.Loader | None] = lambda: None
         # The kernel's signal comes when the thread that started a child ends: this one does not before `stop`.
@@ -110,6 +117,16 @@ class Producers:
     def failure(self) -> errors.Error | None:
         """Why no producer runs any more, if they have not filled the stream."""
         return self._failed
+
+    def wait_until_known(self, timeout: float) -> None:
+        """Returns when a producer has found that the stream is the recipe's, and raises why it is not.
+
+        If none could say (a store that does not answer, after all tries), what is there is handed out.
+        """
+        if not self._known.wait(timeout):
+            raise errors.Stalled(f"no producer has compared the stream with its recipe within {timeout:.0f} s")
+        if self._refused is not None:
+            raise self._refused
 
     @property
     def pids(self) -> list[int]:
@@ -133,35 +150,65 @@ class Producers:
                 if child.process is None:
                     if now >= child.start_at:
                         self._start(child, now)
-                elif child.process.poll() is not None:
+                    continue
+                self._look_whether_opened(child)
+                if child.process.poll() is not None:
+                    self._look_whether_opened(child)
                     self._ended(child, now)
             if self._failed is None and all(child.over for child in self._children):
                 self._failed = next((child.failed for child in self._children if child.failed is not None), None)
             if self._failed is not None:
+                self._known.set()
                 self._end_waiting()
-            self._stopping.wait(_LOOK_SECONDS)
+            self._stopping.wait(_LOOK_SECONDS if self._known.is_set() else _LOOK_AT_FIRST_SECONDS)
         self._end()
+        for child in self._children:
+            _close(child)
 
     def _start(self, child: _Child, now: float) -> None:
         child.out = tempfile.TemporaryFile()  # noqa: SIM115
         child.said.clear()
-        command = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *self._command]
+        child.opened, tell = os.pipe()
+        os.set_blocking(child.opened, False)
+        launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid())]
+        command = [*launch, *self._command, "--opened-fd", str(tell)]
+        if child.dead is not None:
+            command += ["--replaces", str(child.dead)]
         environment = {**os.environ, **self._environment, "HEADRACE_PROGRESS": "0", **_metrics_environment()}
         # A session of its own: Ctrl-C is for the trainer, which ends its producers in order.
-        child.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=child.out, stderr=subprocess.PIPE, env=environment, start_new_session=True
-        )
+        try:
+            child.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=child.out,
+                stderr=subprocess.PIPE,
+                env=environment,
+                start_new_session=True,
+                pass_fds=(tell, *self._inherited),
+            )
+        finally:
+            os.close(tell)
         child.started = now
         child.reader = threading.Thread(
             target=_listen, args=(child.process, child.said), name="headrace-producer-log", daemon=True
         )
         child.reader.start()
 
+    def _look_whether_opened(self, child: _Child) -> None:
+        if child.opened is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            if os.read(child.opened, 1):
+                self._known.set()
+            _close(child)
+
     def _ended(self, child: _Child, now: float) -> None:
         assert child.process is not None
         assert child.out is not None
         assert child.reader is not None
+        child.dead = child.process.pid
         status, child.process = child.process.returncode, None
+        _close(child)
         child.reader.join(1)
         child.out.seek(0)
         answer = child.out.read().decode(errors="replace")
@@ -169,13 +216,13 @@ class Producers:
         if status == 0:
             # It ends before the stream is full only if somebody told it to.
             child.over = _sealed(answer)
+            self._tell_of_changes(answer)
             child.start_at = now + _FIRST_PAUSE_SECONDS
             return
         failed = self._failure_of(answer, "\n".join(child.said))
         if status < 0:
-            failed = errors.Error(
-                f"a producer was killed by {signal.Signals(-status).name}. It last said: {' / '.join(child.said)}"
-            )
+            last = f". It last said: {' / '.join(child.said)}" if child.said else ""
+            failed = errors.Error(f"a producer was killed by {signal.Signals(-status).name}{last}")
         child.failures = 1 if now - child.started > _HEALTHY_SECONDS else child.failures + 1
         if isinstance(failed, _HOPELESS) or status == _WRONG_WORDS or child.failures >= _TRIES:
             child.over = True
@@ -183,10 +230,24 @@ class Producers:
                 f"no producer fills the stream: {failed}" + (f" (tried {child.failures} times)" if child.failures > 1 else "")
             )
             _log.error("a producer failed for good: %s", failed)
+            if isinstance(failed, _HOPELESS) and not self._known.is_set():
+                self._failed = self._refused = child.failed  # the others have the same recipe
             return
         pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** (child.failures - 1))
         child.start_at = now + pause
         _log.warning("a producer ended (%s) and is started again in %.1f s", failed, pause)
+
+    def _tell_of_changes(self, answer: str) -> None:
+        with contextlib.suppress(ValueError, AttributeError):
+            said = json.loads(answer)
+            if said.get("changed_files") and not self._told:
+                self._told = True
+                _log.warning(
+                    "%d files have changed since the stream was made, such as %s: it is sealed and its steps stay as they are. "
+                    "For steps of what the files have now, name another stream: Loader(uri, recipe=…)",
+                    said["changed_files"],
+                    said["changed_file"],
+                )
 
     def _end_waiting(self) -> None:
         """Whoever waits for a step that nobody will make is woken; steps that are there are handed out first."""
@@ -206,6 +267,12 @@ class Producers:
             except subprocess.TimeoutExpired:
                 process.kill()  # safe at any moment
                 process.wait()
+
+
+def _close(child: _Child) -> None:
+    if child.opened is not None:
+        os.close(child.opened)
+        child.opened = None
 
 
 def _sealed(answer: str) -> bool:

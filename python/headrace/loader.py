@@ -139,6 +139,8 @@ class Loader(OpenStream):
         self._producers = Producers(recipe, stream, count) if starts_producers(self._mesh.is_first) else None
         try:
             core = open_when_there(lambda: _core.Loader(stream, *how), how[2], self._producers)
+            if self._producers is not None:
+                self._producers.wait_until_known(max(60.0, how[2]))  # a child starts, and its transforms
         except BaseException:
             if self._producers is not None:
                 self._producers.stop()

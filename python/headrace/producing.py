@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +36,19 @@ def command() -> str:
 
 
 @contextlib.contextmanager
-def recipe_words(recipe: AnyRecipe) -> Iterator[list[str]]:
-    """The words that name a recipe on a command line, for as long as the command runs."""
+def recipe_words(recipe: AnyRecipe, inherited: list[int]) -> Iterator[list[str]]:
+    """The words that name a recipe on a command line, for as long as a command runs that has `inherited`, too."""
     if isinstance(recipe, RecipeFile):
         recipe = recipe.path
     if isinstance(recipe, (str, Path)):
         yield [str(recipe)]
         return
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml", prefix="headrace-recipe-") as file:
+    # No name in any folder: nothing is left behind, however this process ends.
+    with tempfile.TemporaryFile("w") as file:
         file.write(recipe.to_yaml())
         file.flush()
-        yield [file.name, "--folder", recipe.folder]
+        inherited.append(file.fileno())
+        yield [f"/proc/self/fd/{file.fileno()}", "--folder", recipe.folder]
 
 
 def failure(said: str, log: str) -> errors.Error:
@@ -71,11 +73,13 @@ _ENVIRONMENT = {
 }
 
 
-def run(words: list[str], storage_options: dict[str, str] | None = None) -> dict[str, Any]:
+def run(words: list[str], storage_options: dict[str, str] | None = None, inherited: Sequence[int] = ()) -> dict[str, Any]:
     """What a command answers."""
     options = {_ENVIRONMENT[name]: value for name, value in (storage_options or {}).items() if name in _ENVIRONMENT}
     environment = {**os.environ, **CALLED_BY, **options}
-    process = subprocess.Popen([command(), *words, "--json"], stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        [command(), *words, "--json"], stdout=subprocess.PIPE, text=True, env=environment, pass_fds=inherited
+    )
     try:
         said, _ = process.communicate()
     except BaseException:
@@ -105,18 +109,21 @@ def produce(
     for name, value in (("--stream", stream), ("--steps", steps), ("--memory", memory), ("--owner", owner)):
         if value is not None:
             words += [name, str(value)]
-    with recipe_words(recipe) as named:
-        return run(["produce", *named, *words])
+    inherited: list[int] = []
+    with recipe_words(recipe, inherited) as named:
+        return run(["produce", *named, *words], inherited=inherited)
 
 
 def plan(recipe: AnyRecipe, *, steps: int = 64, step_time: str | None = None) -> dict[str, Any]:
     """What a recipe would do, before anything is written (`headrace plan`)."""
     words = ["--steps", str(steps)] + (["--step-time", step_time] if step_time is not None else [])
-    with recipe_words(recipe) as named:
-        return run(["plan", *named, *words])
+    inherited: list[int] = []
+    with recipe_words(recipe, inherited) as named:
+        return run(["plan", *named, *words], inherited=inherited)
 
 
 def stream_of(recipe: AnyRecipe) -> str:
     """The URI of the stream that a recipe fills."""
-    with recipe_words(recipe) as named:
-        return run(["produce", *named, "--print-stream"])["stream"]
+    inherited: list[int] = []
+    with recipe_words(recipe, inherited) as named:
+        return run(["produce", *named, "--print-stream"], inherited=inherited)["stream"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -199,6 +200,116 @@ def test_producers_are_told_where_the_job_is(recipe: Path) -> None:
         assert (said["role"], said["reader"], "loader-" + said["id"]) == ("loader", "train", file.name)
         assert said["counter"] >= 1
     assert not list(status.glob("loader-*"))
+
+
+def test_another_recipe_than_the_streams_is_refused_before_the_first_step(recipe: Path, tmp_path: Path) -> None:
+    hr.produce(recipe)
+    text = recipe.read_text()
+    # What does not change the steps may differ.
+    recipe.write_text(text.replace("stream: out", "stream: elsewhere") + "lead: {steps: 100}\n")
+    with hr.Loader(str(tmp_path / "out"), recipe=recipe, timeout=60) as loader:
+        assert next(iter(loader)).number == 0
+
+    changed = text.replace("step: {sequences: 8}", "step: {0: 8, 5: 16}").replace("seed: 3", "seed: 4")
+    recipe.write_text(changed.replace('"lake/*.jsonl"', '"lake/part-0.jsonl"') + "transform:\n  - filter: length(tokens) > 3\n")
+    began = time.monotonic()
+    with pytest.raises(hr.Conflict) as refused:
+        hr.Loader(recipe=recipe, producers=2, timeout=60)
+    assert time.monotonic() - began < 8, "nobody tries again what cannot help"
+    said = str(refused.value)
+    assert "tried" not in said
+    lines = [line.strip() for line in said.splitlines()]
+    assert "seed: 3 in the stream, 4 in the recipe" in lines
+    assert "step: 8 in the stream, {0: 8, 5: 16} in the recipe" in lines
+    assert 'transform: none in the stream, [{"filter":"length(tokens) > 3"}] in the recipe' in lines
+    assert "source docs: jsonl lake/*.jsonl in the stream, jsonl lake/part-0.jsonl in the recipe" in lines
+    assert not any(line.startswith(("lanes", "pack", "strands")) for line in lines), said
+
+    recipe.write_text(text.replace('"lake/*.jsonl"', '"lake/part-0.jsonl"'))
+    with pytest.raises(hr.Conflict, match=r"jsonl lake/\*\.jsonl in the stream, jsonl lake/part-0\.jsonl in the recipe"):
+        hr.Loader(recipe=recipe, timeout=60)
+
+
+def test_another_recipe_is_refused_on_a_stream_in_the_making(recipe: Path) -> None:
+    hr.produce(recipe, steps=4)
+    recipe.write_text(recipe.read_text().replace("seed: 3", "seed: 4"))
+    with pytest.raises(hr.Conflict, match="seed: 3 in the stream, 4 in the recipe"):
+        hr.Loader(recipe=recipe, timeout=60)
+
+
+def test_what_the_error_about_a_small_lake_says_helps(recipe: Path) -> None:
+    text = recipe.read_text().replace("drop_last: false", "drop_last: true")
+    recipe.write_text(text.replace("step: {sequences: 8}", "step: {sequences: 4000}"))
+    small = pytest.raises(hr.InvalidArgument, match="less than one step")
+    with small as refused, hr.Loader(recipe=recipe, timeout=60) as loader:
+        next(iter(loader))
+    recipe.write_text(text)
+    with pytest.raises(hr.Conflict, match="no step yet") as again:
+        hr.Loader(recipe=recipe, timeout=60)
+    for error in (refused, again):
+        advice = re.search(r"`(rm -r [^`]*)`", str(error.value))
+        assert advice is not None
+        assert advice[1] == f"rm -r {recipe.parent / 'out'}"
+    subprocess.run(advice[1].split(), check=True)
+    with hr.Loader(recipe=recipe, timeout=60) as loader:
+        assert next(iter(loader)).number == 0
+
+
+def test_files_that_changed_after_the_stream_was_made_are_told_of(
+    recipe: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hr.produce(recipe)
+
+    def warned() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "have changed since" in record.getMessage()]
+
+    with hr.Loader(recipe=recipe, timeout=60) as loader:
+        assert eventually(lambda: loader._producers._children[0].over)
+    assert not warned()
+    file = tmp_path / "lake" / "part-1.jsonl"
+    file.write_text(file.read_text().replace("7", "8"))  # of the same size
+    with hr.Loader(recipe=recipe, producers=2, timeout=60) as loader:
+        assert eventually(lambda: all(child.over for child in loader._producers._children))
+        assert len(list(loader)) > 0
+    [line] = warned()
+    assert "1 files" in line
+    assert "part-1.jsonl" in line
+
+
+def test_who_is_started_again_goes_on_at_once(recipe: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = recipe.read_text().replace("until: {epochs: 1}", "until: forever\nlead: {steps: 8}")
+    recipe.write_text(text.replace('"lake/*.jsonl"}', '"lake/*.jsonl", at_end: repeat}'))
+    with hr.Loader(recipe=recipe, timeout=60) as loader:
+        steps = iter(loader)
+        for _ in range(10):
+            next(steps)
+        [first] = loader._producers.pids
+        os.kill(first, signal.SIGKILL)
+        began = time.monotonic()
+        assert eventually(lambda: not alive(first))
+        made = loader.stats()["frontier_step"]
+        while next(steps).number <= made:
+            pass
+        assert time.monotonic() - began < 8, "it need not wait until others would take the strands over"
+    [killed] = [record.getMessage() for record in caplog.records if "killed by" in record.getMessage()]
+    assert "last said" not in killed
+
+
+def test_a_recipe_of_python_leaves_no_file(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    program = (
+        "import os, signal, sys, headrace as hr\n"
+        "recipe = hr.Recipe(sys.argv[1] + '/python', folder=sys.argv[1], lanes=4, strands=2, step={'sequences': 8})\n"
+        "recipe = recipe.source('docs', files='lake/*.jsonl').pack(length=32, overflow='truncate')\n"
+        "hr.produce(recipe.set(drop_last=False), producers=2, steps=2)\n"
+        "loader = hr.Loader(recipe=recipe, producers=2, timeout=60)\n"
+        "assert next(iter(loader)).number == 0\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    trainer = subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=tmp_path, check=False)
+    assert trainer.returncode == -signal.SIGKILL
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.slow
