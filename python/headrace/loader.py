@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import difflib
 import functools
 import json
 import logging
@@ -13,8 +14,8 @@ import re
 import secrets
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 from headrace import _core
 from headrace import mesh as _mesh
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("headrace")
 
 STATE_VERSION = 1
+KEYWORDS = ["uri"]  # what a loader is opened with
+
+Arguments = ParamSpec("Arguments")
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -38,6 +42,30 @@ def _lineage(uri: str, options: dict[str, str], step: int, first: int, end: int)
 
     samples = run(["lineage", uri, "--step", str(step)], options)["samples"]
     return [sample for sample in samples if first <= sample["lane"] < end]
+
+
+def check_keywords(given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuses arguments that no loader has, and says which one may be meant."""
+    known = list(known)
+    for name in given:
+        if name in known:
+            continue
+        if name in ("device", "views", "broadcast_at", "groups"):
+            raise TypeError(f"Loader() has no argument {name!r}: that of headrace.torch has, from headrace.torch import Loader")
+        near = difflib.get_close_matches(name, known, 1)
+        words = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+        raise TypeError(f"Loader() has no argument {name!r}: {words}")
+
+
+def _keywords_checked(init: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    KEYWORDS.extend(getattr(init, "__kwdefaults__", None) or ())
+
+    @functools.wraps(init)
+    def checked(*args: Arguments.args, **how: Arguments.kwargs) -> None:
+        check_keywords(how, KEYWORDS)
+        init(*args, **how)
+
+    return checked
 
 
 class Loader(OpenStream):
@@ -54,7 +82,8 @@ class Loader(OpenStream):
         format: the names and conventions of the batch: plain, hf, torchtitan, megatron.
         cp: what context-parallel peers get: the whole sequences (frameworks cut them), or their part: contiguous, head_tail.
         role: train; or eval, which can be iterated again and holds nobody back.
-        timeout: seconds to wait for a step before `Stalled` is raised; a warning comes after `warn_after`.
+        timeout: seconds to wait for a step before `Stalled` is raised ("90s", "5m" are fine, too); a warning comes after
+            `warn_after`.
         window: bytes that may be in memory or on their way, beyond what was handed out.
         ack: auto: a step counts as consumed when it is handed out; manual: when `done(n)` says so.
         uneven: allow data-parallel sizes that do not divide the lanes.
@@ -73,6 +102,7 @@ class Loader(OpenStream):
     _report_every: float | None = None
     _reports_as: _mesh.Mesh | None = None
 
+    @_keywords_checked
     def __init__(
         self,
         uri: str | None = None,
@@ -84,12 +114,12 @@ class Loader(OpenStream):
         format: str = "plain",
         cp: str = "whole",
         role: str = "train",
-        timeout: float = 300,
-        warn_after: float = 10,
+        timeout: float | str = 300,
+        warn_after: float | str = 10,
         window: int | str = "512MB",
         ack: str = "auto",
         uneven: bool = False,
-        collect: bool | float = False,
+        collect: bool | float | str = False,
         metrics: str | None = None,
         storage_options: dict[str, str] | None = None,
     ) -> None:
@@ -102,9 +132,9 @@ class Loader(OpenStream):
             raise InvalidArgument(f"role= is train or eval, not {role!r}")
         if ack not in ("auto", "manual"):
             raise InvalidArgument(f"ack= is auto or manual, not {ack!r}")
-        if timeout < 0 or warn_after < 0:
-            raise InvalidArgument("timeout= and warn_after= are seconds, at least 0")
-        window_bytes = _core.parse_size(window) if isinstance(window, str) else int(window)
+        timeout, warn_after = _seconds("timeout", timeout), _seconds("warn_after", warn_after)
+        collect = collect if isinstance(collect, bool) else _seconds("collect", collect)
+        window_bytes = _bytes("window", window)
         self._mesh = _mesh.resolve(dp, mesh)
         self._format = format
         self._cp = cp
@@ -120,7 +150,7 @@ class Loader(OpenStream):
         self._pinned: dict[str, None] = {}  # pins of this loader, in the order in which it made them
         options = self._options = options_of(storage_options)
         self._metrics = _serve_metrics(metrics)
-        how = (options, window_bytes, float(timeout), float(warn_after), self._slow)
+        how = (options, window_bytes, timeout, warn_after, self._slow)
         if recipe is None:
             self._core = _core.Loader(str(uri), *how)
         else:
@@ -130,7 +160,7 @@ class Loader(OpenStream):
         self._take_share()
         _open.add(self)
         if collect and self._mesh.is_first:
-            self._core.collect(600.0 if collect is True else float(collect), 60.0)
+            self._core.collect(600.0 if collect is True else collect, 60.0)
 
     def _open_recipe(self, recipe: Any, uri: str | None, count: int, how: tuple[Any, ...]) -> _core.Loader:  # noqa: ANN401
         from headrace.embedded import Producers, open_when_there, starts_producers, stream_of
@@ -223,6 +253,9 @@ class Loader(OpenStream):
                 raise self._producers.failure from None
             raise
         if core is None:
+            length = self._ended_before(self._core.cursor)
+            if length is not None:  # it was not sealed yet when it was told to go on there
+                _log.warning("no step %d will come: %s was sealed with %d steps", self._core.cursor, self._info["uri"], length)
             raise StopIteration
         return self._take_turn(core)
 
@@ -238,32 +271,47 @@ class Loader(OpenStream):
 
     def step(self, number: int) -> Step:
         """Any step, without moving on."""
-        core = self._core.read(_at_least_zero("step", number))
+        core = self._core.read(_step_number(number))
         self._furthest = max(self._furthest, core.number + 1)
         return Step(core, self._layout)
 
     def seek(self, number: int) -> None:
         """Goes on at this step."""
+        number = _step_number(number)
+        length = self._ended_before(number)
+        if length is not None:
+            raise InvalidArgument(
+                f"there is nothing to go on with at step {number}: {self._info['uri']} is sealed and has {length} steps. "
+                f"Its end is seek({length})"
+            )
         if self._began:
             self._furthest = max(self._furthest, self._core.cursor)
-        self._core.seek(_at_least_zero("step", number))
+        self._core.seek(number)
         self._turn = None
         self._acked = number
         if not self._began:
             self._start = number
+
+    def _ended_before(self, number: int) -> int | None:
+        """How many steps the stream has, if it is known to have ended before this one, and not because the rest is skipped."""
+        length = self._core.known_length
+        if length is None or number <= length or any(first <= length and number <= end for first, end in self._core.skipped):
+            return None
+        return length
 
     def skip(self, steps: range) -> None:
         """Leaves these steps out, now and after every resume: they stand in the state."""
         if not isinstance(steps, range) or steps.step != 1:
             raise InvalidArgument("skip() takes a range of steps: skip(range(100, 110))")
         if len(steps):
-            _at_least_zero("step", steps.start)
+            _step_number(steps.start)
             self._core.skip(steps.start, steps.stop)
 
     def done(self, number: int) -> None:
         """With ack="manual": this step and all before it are consumed."""
         if self._ack != "manual":
             raise InvalidArgument('done() is for loaders with ack="manual"; others count a step when they hand it out')
+        number = _step_number(number)
         if number >= self._core.cursor:
             raise InvalidArgument(
                 f"step {number} cannot be done: it was not handed out yet (the next one is {self._core.cursor})"
@@ -330,7 +378,7 @@ class Loader(OpenStream):
         """Holds the stream from the state's step on (or from `step`), until `unpin`. All ranks may say it."""
         if step is None:
             step = self.state_dict()["next_step"]
-        self._core.pin(name, step)
+        self._core.pin(name, _step_number(step))
         self._stem = _stem(name)
         self._pinned.pop(name, None)
         self._pinned[name] = None
@@ -447,6 +495,14 @@ class Loader(OpenStream):
     def closed(self) -> bool:
         return self._core.closed
 
+    def __getitem__(self, index: Any) -> NoReturn:  # noqa: ANN401
+        # torch takes what is no IterableDataset for a map from numbers to samples.
+        raise TypeError(
+            "steps come in their order: `for step in loader`; loader.step(n) looks at one without moving on. A loader is not for "
+            "a torch DataLoader: use it in its place; or, where a framework insists, DataLoader(headrace.torch.Loader(…), "
+            "batch_size=None)"
+        )
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a Loader cannot be sent to another process: it would hand out every step there once more. Use no worker processes "
@@ -501,10 +557,34 @@ def _refuse_in_workers() -> None:
         )
 
 
-def _at_least_zero(what: str, number: int) -> int:
-    if number < 0:
-        raise InvalidArgument(f"{what} {number}: counted from 0")
-    return int(number)
+def _step_number(number: Any) -> int:  # noqa: ANN401
+    try:
+        step = operator.index(number)
+    except TypeError:
+        raise InvalidArgument(f"a step is a whole number, counted from 0; not {number!r:.100}") from None
+    if step < 0:
+        raise InvalidArgument(f"step {step}: counted from 0")
+    return step
+
+
+def _seconds(name: str, value: Any) -> float:  # noqa: ANN401
+    try:
+        seconds = _core.parse_duration(value) if isinstance(value, str) else float(value)
+    except (InvalidArgument, TypeError, ValueError):
+        seconds = -1.0
+    if not seconds >= 0 or isinstance(value, bool):
+        raise InvalidArgument(f'{name}= is a time: seconds, at least 0, or a text like "90s" or "5m"; not {value!r:.100}')
+    return seconds
+
+
+def _bytes(name: str, value: Any) -> int:  # noqa: ANN401
+    try:
+        size = _core.parse_size(value) if isinstance(value, str) else int(value)
+    except (InvalidArgument, TypeError, ValueError, OverflowError):
+        size = -1
+    if not 0 <= size < 2**63 or isinstance(value, bool):
+        raise InvalidArgument(f'{name}= is a size: bytes, or a text like "512MB" or "2GiB"; not {value!r:.100}')
+    return size
 
 
 def _items(what: str, given: Mapping[str, Any] | None) -> Any:  # noqa: ANN401

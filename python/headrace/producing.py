@@ -9,14 +9,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace import errors
 from headrace.recipe import Recipe, RecipeFile
 
-AnyRecipe = str | Path | Recipe | RecipeFile
+AnyRecipe = str | Path | Recipe | RecipeFile | Mapping[str, Any]
 
 
 def command() -> str:
@@ -40,6 +40,12 @@ def recipe_words(recipe: AnyRecipe, inherited: list[int]) -> Iterator[list[str]]
     """The words that name a recipe on a command line, for as long as a command runs that has `inherited`, too."""
     if isinstance(recipe, RecipeFile):
         recipe = recipe.path
+    elif isinstance(recipe, Mapping):
+        recipe = Recipe().set(**{str(name): value for name, value in recipe.items()})
+    elif not isinstance(recipe, (str, Path, Recipe)):
+        raise errors.InvalidArgument(
+            f"a recipe is an hr.Recipe, a dict of its keys, or the path of a YAML file, not {recipe!r:.100}"
+        )
     if isinstance(recipe, (str, Path)):
         yield [str(recipe)]
         return

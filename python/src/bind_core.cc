@@ -52,6 +52,8 @@ NB_MODULE(_core, module) {
   BindLoader(module);
   BindWriter(module);
   module.def("parse_size", [](const std::string& text) { return ValueOrRaise(ParseSize(text)); });
+  module.def("parse_duration",
+             [](const std::string& text) { return std::chrono::duration<double>(ValueOrRaise(ParseDuration(text))).count(); });
   module.def("lanes_of_rank", [](uint32_t lanes, uint64_t rank, uint64_t size, bool uneven) {
     LaneRange range = ValueOrRaise(LanesOfRank(lanes, rank, size, uneven));
     return std::pair(range.first, range.end);

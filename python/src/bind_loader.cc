@@ -110,6 +110,18 @@ class PyLoader {
         timeout_, [loader = loader_](const Deadline& deadline) { return loader->Length(deadline); }));
   }
 
+  // What is known without asking the store; nothing if the stream was not sealed when it was last looked at.
+  std::optional<uint64_t> KnownLength() {
+    use();
+    StreamLog::StatePtr state = log_->known();
+    return state->manifest.finished ? std::optional(state->manifest.frontier_step) : std::nullopt;
+  }
+
+  // A closed one still has its numbers; in a child of the process that opened it, they would be those of another process.
+  void CheckNotForked() const {
+    if (session_->forked()) session_->Check();
+  }
+
   void Pin(const std::string& name, uint64_t step) {
     use();
     ValueOrRaise(session_->Wait<bool>(timeout_, [loader = loader_, name, step](const Deadline& deadline) -> Result<bool> {
@@ -252,6 +264,7 @@ nb::dict InfoOf(const PyLoader& loader) {
 }
 
 nb::dict Stats(const PyLoader& loader) {
+  loader.CheckNotForked();
   nb::dict stats;
   for (const auto& [name, value] : loader.loader().Stats()) stats[name.c_str()] = value;
   const Reporter::Counts reports = loader.reports();
@@ -275,6 +288,7 @@ void BindLoader(nb::module_& module) {
       .def("next", &PyLoader::Next)
       .def("read", &PyLoader::Read, nb::arg("step"))
       .def("length", &PyLoader::Length)
+      .def_prop_ro("known_length", &PyLoader::KnownLength)
       .def("check", [](const PyLoader& self) { self.use(); })
       .def_prop_ro("cursor", [](const PyLoader& self) { return self.use().cursor(); })
       .def(

@@ -703,3 +703,88 @@ def test_a_column_of_bytes_takes_all_kinds_of_bytes(tmp_path: Path) -> None:
         writer.append({"text": ["ä", b"b", bytearray(b"c"), memoryview(b"d"), np.array([101], np.uint8)]})
     with hr.Loader(str(tmp_path / "s"), role="eval", timeout=5) as loader:
         assert [bytes(row) for row in loader.step(0)["text"]] == ["ä".encode(), b"b", b"c", b"d", b"e"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"timeout": "soon"}, "timeout= is a time"),
+        ({"timeout": None}, "timeout= is a time"),
+        ({"timeout": float("nan")}, "timeout= is a time"),
+        ({"warn_after": -1}, "warn_after= is a time"),
+        ({"collect": "yes"}, "collect= is a time"),
+        ({"window": "much"}, "window= is a size"),
+        ({"window": -1}, "window= is a size"),
+        ({"window": None}, "window= is a size"),
+        ({"recipe": 7}, "a recipe is an hr.Recipe, a dict"),
+        ({"recipe": {"sourcse": []}}, "a recipe has no key sourcse; did you mean sources"),
+    ],
+)
+def test_wrong_arguments_are_told_what_they_should_be(numbers: str, given: dict, words: str) -> None:
+    with pytest.raises(hr.InvalidArgument, match=words):
+        hr.Loader(numbers, **given)
+
+
+def test_times_may_be_written_as_people_do(numbers: str) -> None:
+    with hr.Loader(numbers, timeout="5s", warn_after="200ms", collect="10m", window="64MB") as loader:
+        assert next(iter(loader)).number == 0
+
+
+def test_steps_are_whole_numbers(numbers: str) -> None:
+    with hr.Loader(numbers, ack="manual") as loader:
+        for call in (loader.seek, loader.step, loader.done, lambda step: loader.pin("x", step)):
+            for wrong in ("3", 3.5, [3]):
+                with pytest.raises(hr.InvalidArgument, match="a step is a whole number"):
+                    call(wrong)
+        loader.seek(np.int64(3))
+        assert loader.state_dict()["next_step"] == 3
+        json.dumps(loader.state_dict())
+
+
+def test_misspelt_arguments_are_told_the_right_one(numbers: str) -> None:
+    with pytest.raises(TypeError, match="no argument 'windw': did you mean 'window'"):
+        hr.Loader(numbers, windw="1MB")
+    with pytest.raises(TypeError, match=r"no argument 'device': .*headrace\.torch"):
+        hr.Loader(numbers, device="cuda")
+    with pytest.raises(TypeError, match="no argument 'zzz': it has uri, recipe"):
+        hr.Loader(numbers, zzz=1)
+
+    class Mine(hr.Loader):
+        def __init__(self, uri: str, windw: int) -> None:
+            super().__init__(uri, window=windw)
+
+    with Mine(numbers, windw=1000_000) as loader:
+        assert next(iter(loader)).number == 0
+        with pytest.raises(TypeError, match="for step in loader"):
+            loader[0]
+
+
+def test_beyond_the_end_of_a_sealed_stream_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = write_numbers(tmp_path / "s", 5)
+    with hr.Loader(uri) as loader:
+        state = loader.state_dict()
+        with pytest.raises(hr.InvalidArgument, match="sealed and has 5 steps"):
+            loader.seek(6)
+        with pytest.raises(hr.InvalidArgument, match="sealed and has 5 steps"):
+            loader.load_state_dict({**state, "next_step": 10**6})
+        loader.load_state_dict({**state, "next_step": 5})
+        assert list(loader) == []
+    with hr.Loader(uri) as loader:
+        loader.skip(range(3, 10))
+        assert len(list(loader)) == 3
+        state = loader.state_dict()
+    with hr.Loader(uri) as loader:  # it is beyond the end because the rest is left out
+        loader.load_state_dict(state)
+        assert list(loader) == []
+    assert "will come" not in caplog.text
+
+
+def test_waiting_beyond_what_becomes_the_end_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    uri = write_numbers(tmp_path / "s", 3, seal=False)
+    with hr.Loader(uri) as loader:
+        loader.seek(100)
+        with hr.Writer(uri, probe=False) as writer:
+            writer.seal()
+        assert list(loader) == []
+    assert "no step 100 will come" in caplog.text
+    assert "sealed with 3 steps" in caplog.text

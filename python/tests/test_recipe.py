@@ -41,3 +41,11 @@ def test_a_recipe_shows_what_it_is() -> None:
     recipe = hr.Recipe(seed=17, folder="/lake").source("web", files="web/*.parquet").pack(length=64)
     assert repr(recipe) == "Recipe(seed=17, sources={'web': {'files': 'web/*.parquet'}}, pack={'length': 64}, folder='/lake')"
     assert repr(hr.Recipe.from_file("a.yaml")) == "Recipe.from_file('a.yaml')"
+
+
+def test_a_dict_is_a_recipe() -> None:
+    from headrace.producing import recipe_words
+
+    with recipe_words({"stream": "s", "seed": 3}, []) as words:
+        assert json.loads(Path(words[0]).read_text()) == {"stream": "s", "seed": 3}
+        assert words[1:] == ["--folder", str(Path.cwd())]

@@ -323,3 +323,13 @@ def test_workers_may_look_steps_up(tmp_path: Path) -> None:
     uri = write_numbers(tmp_path / "s", 6)
     got = list(torch.utils.data.DataLoader(_LooksUp(uri), batch_size=None, num_workers=2))
     assert got == [0, 1, 2, 3, 4, 5]
+
+
+def test_words_for_what_a_loader_is_not(tmp_path: Path) -> None:
+    uri = write_numbers(tmp_path / "s", 3)
+    with hr.Loader(uri) as loader, pytest.raises(TypeError, match=r"not for a torch DataLoader.*batch_size=None"):
+        list(torch.utils.data.DataLoader(loader))
+    with pytest.raises(TypeError, match="no argument 'devise': did you mean 'device'"):
+        Loader(uri, devise="cpu")
+    with pytest.raises(TypeError, match="no argument 'windw': did you mean 'window'"):
+        Loader(uri, windw="1MB")

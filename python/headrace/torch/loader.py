@@ -173,6 +173,7 @@ class Loader(_loader.Loader, IterableDataset):
         groups: Mapping[str, Any] | None = None,
         **how: Any,  # noqa: ANN401
     ) -> None:
+        _loader.check_keywords(how, (*_loader.KEYWORDS, "device", "views", "broadcast_at", "groups"))
         if views and device is not None and torch.device(device).type != "cpu":
             raise InvalidArgument("views=True is for tensors on the host: what goes to a device is copied there")
         axes = (broadcast_at,) if isinstance(broadcast_at, str) else tuple(broadcast_at or ())
@@ -223,9 +224,6 @@ class Loader(_loader.Loader, IterableDataset):
                 "resize() with broadcast_at: the process groups are others then. Open another loader with the state of this one"
             )
         super().resize(mesh=coordinates(dp, mesh))
-
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
-        raise TypeError("steps come in their order: `for step in loader`. loader.step(n) looks at one without moving on")
 
     def __repr__(self) -> str:
         return f"<headrace.torch.Loader {self._info['uri']} {self._mesh} on {self._tensors.device}>"
