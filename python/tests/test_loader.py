@@ -419,7 +419,8 @@ loader = hr.Loader(sys.argv[1])
 step = next(iter(loader))
 child = os.fork()
 if child == 0:
-    for use in (lambda: next(iter(loader)), loader.state_dict, lambda: loader.pin("x"), lambda: loader.step(1)):
+    uses = (lambda: next(iter(loader)), loader.state_dict, lambda: loader.pin("x"), lambda: loader.step(1), loader.stats)
+    for use in uses:
         try:
             use()
             print("used")

@@ -85,7 +85,8 @@ def test_what_is_reported_is_stored_when_the_loader_is_closed(stream: str) -> No
 def test_nothing_is_there_if_nothing_is_reported(stream: str) -> None:
     with hr.Loader(stream) as loader:
         list(loader)
-        loader.report(0)
+        with pytest.raises(hr.InvalidArgument, match=r"loss=.* or metrics="):
+            loader.report(0)
         loader.report(0, loss={}, metrics={})
         assert loader.stats()["reports"] == 0
     assert objects(stream) == []
