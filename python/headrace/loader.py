@@ -458,9 +458,9 @@ class Loader(OpenStream):
         A second report of the same step replaces the names that it has. Numbers of torch and numpy are fine (one that is on a
         device is waited for), and so are NaN and infinity. It is written within seconds, and when the loader is closed.
         """
+        number = self._reported(step)
         if loss is None and metrics is None:
             raise InvalidArgument("report(): what came of the step? Give loss={source: (sum, count)} or metrics={name: number}")
-        number = self._reported(step)
         losses = [_loss_of(source, value) for source, value in _items("loss", loss)]
         others = [(_text("metric", name), _number(f"the metric {name!r}", value)) for name, value in _items("metrics", metrics)]
         if self._reports_as is not self._mesh:
