@@ -109,6 +109,14 @@ def test_half_an_environment_is_refused(
         assert loader.mesh.dp == (0, 1)
 
 
+def test_lightning_tells_the_ranks_later(numbers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    for name, value in {"WORLD_SIZE": "2", "LOCAL_RANK": "1", "NODE_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    with hr.Loader(numbers) as loader:
+        assert loader.mesh.dp == (0, 1)
+    assert "until its trainer says which" in caplog.text
+
+
 @pytest.mark.parametrize("environment", [{"WORLD_SIZE": "1"}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}])
 def test_an_environment_of_one_process_is_fine(
     numbers: str, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
