@@ -109,7 +109,7 @@ def resolve(dp: Any = None, mesh: Any = None) -> Mesh:  # noqa: ANN401
 def _from_environment() -> Mesh:
     rank, size = _variable("RANK"), _variable("WORLD_SIZE")
     if rank is None and (size or 1) > 1 and _variable("LOCAL_RANK") is not None and _variable("NODE_RANK") is not None:
-        # Lightning's launcher. Ranks are known when the trainer has its process group, and StreamDataModule tells them to the loader then.
+        # Lightning's launcher: ranks are known when the trainer has its process group, and StreamDataModule tells them then.
         _log.warning("WORLD_SIZE=%s without RANK, as Lightning starts processes: all lanes, until its trainer says which", size)
         return Mesh()
     if rank is None or size is None:
