@@ -272,6 +272,7 @@ def test_views_outlive_the_step_the_loader_and_the_files(tmp_path: Path, dp: tup
     del junk
 
 
+@pytest.mark.slow
 def test_nothing_leaks_over_many_steps(tmp_path: Path) -> None:
     uri = write_numbers(tmp_path / "s", 2000, lanes=2, width=200, block_steps=20)
 

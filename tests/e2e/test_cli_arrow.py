@@ -17,6 +17,8 @@ import pytest
 from calls import Headrace, Json
 from test_cli_stream import append, create, fails, lines, values_of
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = "tokens:int32,mask:bool,text:bytes,ids:ragged:int64,image:uint8,scale:float32"
 
 

@@ -13,6 +13,8 @@ import liar_server
 import pytest
 from calls import Bucket, Headrace, Json
 
+pytestmark = pytest.mark.slow
+
 PHASES = {"commits", "small_writes", "small_reads", "lists", "large_writes", "object_reads", "range_reads"}
 QUICK = ["--seconds", "4", "--size", "32MB"]
 

@@ -20,6 +20,8 @@ hr = pytest.importorskip("headrace")
 pytest.importorskip("headrace._core", reason="THE PACKAGE IS NOT BUILT: what needs it is left out")
 from headrace import embedded  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = 600
 
 

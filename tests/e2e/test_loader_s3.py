@@ -16,6 +16,8 @@ from flaky_proxy import FlakyProxy
 
 import headrace as hr
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def options(reference: Bucket) -> dict[str, str]:

@@ -6,6 +6,8 @@ import liar_server
 import pytest
 from calls import Done, Headrace
 
+pytestmark = pytest.mark.slow
+
 # The property that shows each lie, and words of the reason that a person reads.
 REASONS = {
     "two-creators": ("race", "creators of the same key (race"),

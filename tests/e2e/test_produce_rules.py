@@ -10,6 +10,8 @@ import pytest
 from calls import Headrace
 from lakes import QUICK, documents, eventually, make_lake, write_recipe
 
+pytestmark = pytest.mark.slow
+
 
 def lake_with_bad_rows(folder: Path, rows: int, every: int) -> int:
     """How many lines of it are no JSON."""

@@ -19,6 +19,8 @@ import pytest
 import servers
 from calls import Bucket
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
