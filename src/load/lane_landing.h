@@ -31,9 +31,9 @@ class BlockMemory {
   BlockMemory(uint32_t steps, uint32_t lanes, uint64_t bytes, std::shared_ptr<BufferPool> pool)
       : steps_(steps), lanes_(lanes), bytes_(bytes), pool_(std::move(pool)) {}
 
-  // The first call decides, by this table, where which arrays lie.
+  // The first call decides, by this table, where which arrays lie. Throws std::bad_alloc.
   void Plan(const CellTable& table, const std::vector<Column>& columns);
-  // The place of the `array`-th array of a cell; null if it cannot lie there. Throws std::bad_alloc.
+  // The place of the `array`-th array of a cell; null if it cannot lie there.
   std::byte* PlaceOf(uint32_t step, uint32_t lane, size_t array, uint64_t size) const;
 
   // The memory, once all has landed.

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "base/crc32c.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "load/arrange.h"
@@ -189,6 +192,31 @@ TEST_P(LaneLandings, AreNotWholeBeforeTheLastByte) {
   EXPECT_FALSE(landing.whole());
   landing.Take(footer - 64, chunk.bytes.span().subspan(footer - 64));
   EXPECT_TRUE(landing.whole());
+}
+
+TEST(LaneLanding, GivesUpWhereArraysLieInOneAnother) {
+  Random random(3);
+  Chunk chunk = MakeChunk(random, Codec::kNone);
+  while (chunk.cells[0][0][0].bytes.empty()) chunk = MakeChunk(random, Codec::kNone);
+  const LaneRange lanes{0, chunk.info.lanes};
+  for (bool overlap : {false, true}) {
+    std::string bytes = chunk.bytes.ToString();
+    const uint64_t lane = chunk.header.lane[0].offset;
+    const CellPlace place = DecodeDirectory(chunk.bytes.span().subspan(lane), chunk.header, 0, "here")->front();
+    if (overlap) {
+      // The last array, a number, where the first one is; all checksums are right.
+      const uint64_t first = place.offset + 8, last = first + (16 + 16) + (16 + 8) + (16 + 8);
+      std::memcpy(bytes.data() + last, bytes.data() + first, 8);
+      const uint32_t crc = Crc32c(std::as_bytes(std::span(bytes)).subspan(place.offset, place.stored));
+      std::memcpy(bytes.data() + lane + 16, &crc, sizeof(crc));
+      chunk.header.lane[0].directory_crc =
+          Crc32c(std::as_bytes(std::span(bytes)).subspan(lane, DirectoryBytes(chunk.entry.steps)));
+    }
+    auto memory = std::make_shared<BlockMemory>(chunk.entry.steps, lanes.count(), chunk.bytes.size(), BufferPool::Make());
+    LaneLanding landing(memory, chunk.entry, chunk.info, &chunk.header, 0, lanes, lanes);
+    landing.Take(0, std::as_bytes(std::span(bytes)));
+    EXPECT_EQ(landing.whole(), !overlap);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, LaneLandings, testing::Values(Codec::kNone, Codec::kZstd),
