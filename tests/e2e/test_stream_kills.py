@@ -11,7 +11,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,8 +116,8 @@ def at_random(seed: int, times: int, longest: float) -> Iterator[float]:
     return (dice.uniform(0.005, longest) for _ in range(times))
 
 
-def steps_of(producer: int, count: int) -> list[str]:
-    return [json.dumps({"x": [1000 * producer + i, producer]}) for i in range(count)]
+def steps_of(producer: int, first: int, count: int) -> list[str]:
+    return [json.dumps({"x": [first + i, producer]}) for i in range(count)]
 
 
 def make(headrace: Headrace, place: Place, order: str, strands: int) -> None:
@@ -129,7 +129,7 @@ def make(headrace: Headrace, place: Place, order: str, strands: int) -> None:
 def appending(place: Place, order: str, producer: int, path: Path) -> list[str]:
     # In planned order each process has a strand of its own, so that the stream is the same however they run.
     strand = ["--strand", str(producer)] if order == "planned" else []
-    return ["append", place.uri, str(path), "--source", f"producer {producer}", *strand, "--json"]
+    return ["append", place.uri, str(path), "--source", path.stem, *strand, "--json"]
 
 
 def digests(headrace: Headrace, place: Place) -> list[str]:
@@ -155,34 +155,44 @@ def massacre(
     place: Place,
     quiet: Place,
     order: str,
-    per_producer: int,
-    ways: list[Iterator[str | float]],
-) -> int:
-    """Fills `place` while everybody is killed and `quiet` in peace, and compares them. How many were killed."""
-    files = []
-    for p in range(len(ways) - 1):
-        files.append(tmp_path / f"{p}.jsonl")
-        files[p].write_text("\n".join(steps_of(p, per_producer)) + "\n")
+    per_round: int,
+    ways: Callable[[int], list[Iterator[str | float]]],
+    wanted_kills: int,
+) -> None:
+    """Fills `place` while everybody is killed and `quiet` in peace, and compares them.
+
+    It goes round by round, for as long as it takes to kill enough: how far a life gets depends on the machine.
+    """
+    rounds: list[list[Path]] = []
+    count = len(ways(0)) - 1
     for where in (place, quiet):
-        make(headrace, where, order, len(files))
-    peaceful = [Job(appending(quiet, order, p, path), iter(())) for p, path in enumerate(files)]
-    # In arrival order one after the other, so that everybody's steps stand together.
-    for jobs in [peaceful] if order == "planned" else [[job] for job in peaceful]:
-        Massacre(headrace, quiet.env).run(jobs)
+        make(headrace, where, order, count)
 
     killing = Massacre(headrace, place.env)
-    collector = Job(["gc", place.uri, "--grace", "0", "--json"], ways[-1], repeat=True)
     reader = Job(["digest", place.uri, "--json"], iter(()), repeat=True)
-    producers = [Job(appending(place, order, p, path), ways[p]) for p, path in enumerate(files)]
-    killing.run([*producers, collector, reader])
+    while killing.kills < wanted_kills:
+        files = [tmp_path / f"{p}.{len(rounds)}.jsonl" for p in range(count)]
+        for p, path in enumerate(files):
+            path.write_text("\n".join(steps_of(p, len(rounds) * per_round, per_round)) + "\n")
+        *ends, collectors_ends = ways(len(rounds))
+        collector = Job(["gc", place.uri, "--grace", "0", "--json"], collectors_ends, repeat=True)
+        producers = [Job(appending(place, order, p, path), ends[p]) for p, path in enumerate(files)]
+        killing.run([*producers, collector, reader])
+        rounds.append(files)
 
+    peaceful = [[Job(appending(quiet, order, p, files[p]), iter(())) for p in range(count)] for files in rounds]
+    # In arrival order one after the other, so that everybody's steps stand together.
+    for jobs in peaceful if order == "planned" else [[files[p]] for p in range(count) for files in peaceful]:
+        Massacre(headrace, quiet.env).run(jobs)
+
+    per_producer = len(rounds) * per_round
     wanted, found = digests(headrace, quiet), digests(headrace, place)
-    assert len(wanted) == len(set(wanted)) == len(files) * per_producer
+    assert len(wanted) == len(set(wanted)) == count * per_producer
     if order == "planned":
         assert found == wanted
     else:
         assert sorted(found) == sorted(wanted)
-        for p in range(len(files)):
+        for p in range(count):
             own = wanted[p * per_producer : (p + 1) * per_producer]
             assert [step for step in found if step in set(own)] == own
     for answer in reader.answers:
@@ -190,26 +200,29 @@ def massacre(
         assert steps == found[: len(steps)], "a reader saw something else than what is there now"
     assert reader.answers
     check_nothing_is_left(headrace, place)
-    return killing.kills
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["planned", "arrival"])
 def test_killed_at_every_call_on_a_folder(headrace: Headrace, tmp_path: Path, order: str) -> None:
     place, quiet = (Place(str(tmp_path / name), {}, folder=tmp_path / name) for name in ("killed", "quiet"))
+
     # A few calls are enough to get going; from there on every life gets a little further than the one before.
-    ways = [every_call(1 + p, 1, 34 + p) for p in range(3)]
-    kills = massacre(headrace, tmp_path, place, quiet, order, 60, [*ways, itertools.cycle(every_call(1, 1, 16))])
-    assert kills >= 200
+    def ways(_: int) -> list[Iterator[str | float]]:
+        return [*(every_call(1 + p, 1, 34 + p) for p in range(3)), itertools.cycle(every_call(1, 1, 16))]
+
+    massacre(headrace, tmp_path, place, quiet, order, 60, ways, wanted_kills=200)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["planned", "arrival"])
 def test_killed_at_random_on_a_folder(headrace: Headrace, tmp_path: Path, order: str) -> None:
     place, quiet = (Place(str(tmp_path / name), {}, folder=tmp_path / name) for name in ("killed", "quiet"))
-    ways = [at_random(p, 25, 0.12) for p in range(3)]
-    kills = massacre(headrace, tmp_path, place, quiet, order, 120, [*ways, at_random(9, 1000, 0.1)])
-    assert kills >= 50
+
+    def ways(turn: int) -> list[Iterator[str | float]]:
+        return [*(at_random(10 * turn + p, 25, 0.12) for p in range(3)), at_random(10 * turn + 9, 1000, 0.1)]
+
+    massacre(headrace, tmp_path, place, quiet, order, 120, ways, wanted_kills=50)
 
 
 @pytest.mark.slow
@@ -223,9 +236,12 @@ def test_killed_on_a_bucket(headrace: Headrace, reference: Bucket, tmp_path: Pat
         )
         for name in ("killed", "quiet")
     )
-    ways: list[Iterator[str | float]] = [every_call(2, 3, 36), every_call(3, 3, 37), at_random(3, 20, 0.25)]
-    kills = massacre(headrace, tmp_path, place, quiet, order, 40, [*ways, itertools.cycle(every_call(1, 2, 16))])
-    assert kills >= 50
+
+    def ways(turn: int) -> list[Iterator[str | float]]:
+        producers = [every_call(2, 3, 36), every_call(3, 3, 37), at_random(10 * turn + 3, 20, 0.25)]
+        return [*producers, itertools.cycle(every_call(1, 2, 16))]
+
+    massacre(headrace, tmp_path, place, quiet, order, 40, ways, wanted_kills=50)
 
 
 def test_wrong_words_for_the_moment_of_death(headrace: Headrace, tmp_path: Path) -> None:
