@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +196,53 @@ def test_going_back_does_not_delete_the_checkpoint_just_written(tmp_path: Path) 
         checkpoints.save({"data": loader})
         assert checkpoints.steps() == [4]
         assert loader.pins() == {checkpoints.pin_name("checkpoint-4"): 4}
+
+
+def test_the_newest_checkpoint_is_the_one_that_was_written_last(tmp_path: Path) -> None:
+    uri = write_numbers(tmp_path / "s", 6)
+    with Loader(uri) as loader:
+        checkpoints = Checkpoints(loader, tmp_path / "c")
+        for at in (2, 5, 3):
+            loader.seek(at)
+            checkpoints.save({"data": loader})
+        assert checkpoints.newest() == 3
+        # What an earlier version left has no record: before those that have one, the highest step last.
+        loader.seek(6)
+        dcp.save({"data": loader}, checkpoint_id=str(checkpoints.path(6)))
+        assert checkpoints.newest() == 3
+        # A copy has other times, and here the wrong way round.
+        shutil.copytree(tmp_path / "c", tmp_path / "copy", copy_function=shutil.copyfile)
+        for age, at in enumerate((5, 2, 3)):
+            os.utime(tmp_path / "copy" / f"checkpoint-{at}" / ".metadata", (1e9 - age, 1e9 - age))
+    with Loader(uri) as again:
+        copied = Checkpoints(again, tmp_path / "copy")
+        assert copied.load({"data": again}) == 3
+        assert next(iter(again)).number == 3
+        # The same step once more comes last again.
+        again.seek(5)
+        copied.save({"data": again})
+        assert copied.newest() == 5
+        for record in (tmp_path / "copy").glob("*/.headrace-order"):
+            record.unlink()
+        assert copied.newest() == 6
+
+
+def test_a_checkpoint_that_is_half_written_over_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = write_numbers(tmp_path / "s", 6)
+    with Loader(uri) as loader:
+        checkpoints = Checkpoints(loader, tmp_path / "c")
+        for at in (2, 5):
+            loader.seek(at)
+            checkpoints.save({"data": loader})
+
+        def die(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(dcp, "save", die)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save({"data": loader})
+        assert checkpoints.steps() == [2]
+        assert checkpoints.newest() == 2
 
 
 def test_pins_follow_the_checkpoints_that_are_there(tmp_path: Path) -> None:

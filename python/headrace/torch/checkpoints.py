@@ -6,10 +6,12 @@ job's own hold or an older pin covers it, so there is no moment at which a check
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -25,7 +27,7 @@ class Checkpoints:
     """A folder of `torch.distributed.checkpoint` checkpoints, one for each step at which `save` was called.
 
         checkpoints = Checkpoints(loader, "checkpoints", keep_last=3)
-        checkpoints.load({"model": …, "data": loader})      # the newest, if there is one
+        checkpoints.load({"model": …, "data": loader})      # the one that was written last, if there is one
         for step in loader:
             …
             if step.number % 1000 == 999:
@@ -60,7 +62,7 @@ class Checkpoints:
 
         self.wait()
         step = self._check(state)
-        path = self.path(step)
+        path = self._begin(step)
         dcp.save(dict(state), checkpoint_id=str(path))
         self._settled(path.name, step)
         return path
@@ -71,7 +73,7 @@ class Checkpoints:
 
         self.wait()
         step = self._check(state)
-        path = self.path(step)
+        path = self._begin(step)
         saving = dcp.async_save(dict(state), checkpoint_id=str(path))
         settled: Future[Path] = Future()
 
@@ -94,7 +96,9 @@ class Checkpoints:
             saving.result()
 
     def load(self, state: Mapping[str, Any], step: int | None = None) -> int | None:
-        """Loads the newest checkpoint (or that of `step`) into `state`. The step at which it goes on; None if there is none."""
+        """Loads the checkpoint that was written last (or that of `step`) into `state`.
+
+        Returns the step at which it goes on; None if there is none."""
         import torch.distributed.checkpoint as dcp
 
         if step is None:
@@ -122,8 +126,8 @@ class Checkpoints:
         return sorted(found)
 
     def newest(self) -> int | None:
-        steps = self.steps()
-        return steps[-1] if steps else None
+        """The next step of the checkpoint that was written last. After a job went back, that is not the highest one."""
+        return max(self.steps(), key=self._order, default=None)
 
     # --- Pins ------------------------------------------------------------------------------------------------------------
 
@@ -163,19 +167,56 @@ class Checkpoints:
             raise InvalidArgument('the loader is not in what is to be saved: {"model": …, "data": loader}')
         return self.loader.state_dict()["next_step"]
 
+    def _begin(self, step: int) -> Path:
+        """The folder for a checkpoint that comes after all that are there now, and is none before torch has written all of it."""
+        path = self.path(step)
+        if _speaks():
+            # No rank writes before this one has joined the save. torch writes over what is there file by file, so an old
+            # checkpoint of this step ends here: what a crash leaves is part of each.
+            (path / ".metadata").unlink(missing_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
+            last = max((_record(other)[0] for other in self.folder.glob(f"{self.name}*")), default=0)
+            _write_durably(path / _ORDER, json.dumps({"sequence": last + 1, "time": time.time()}) + "\n")
+        return path
+
+    def _order(self, step: int) -> tuple[int, float, int]:
+        """Ascending in the order in which checkpoints were written. One without a record is from before there were any, or was
+        not written by `save`: before all others, by its step. Its files' times say when it was copied, as a rule."""
+        return (*_record(self.path(step)), step)
+
     def _settled(self, name: str, step: int) -> None:
         if not _speaks():
             return
         self.written(name, step)
         if self.keep_last is not None:
             # Those that were written last: after a job went back, the ones of the steps that it left are the old ones.
-            written = sorted(self.steps(), key=lambda at: (at == step, (self.path(at) / ".metadata").stat().st_mtime_ns, at))
-            for old in written[: -self.keep_last]:
+            for old in sorted(self.steps(), key=self._order)[: -self.keep_last]:
                 # First the part that makes it a checkpoint: a half-deleted one must not look whole.
                 path = self.path(old)
                 (path / ".metadata").unlink(missing_ok=True)
                 shutil.rmtree(path, ignore_errors=True)
         self.follow()
+
+
+_ORDER = ".headrace-order"
+
+
+def _record(path: Path) -> tuple[int, float]:
+    """The place of a checkpoint among those of its folder, and when it was begun, as it says itself; zeros if it does not."""
+    try:
+        record = json.loads((path / _ORDER).read_text())
+        return int(record["sequence"]), float(record["time"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, 0.0
+
+
+def _write_durably(path: Path, text: str) -> None:
+    new = path.with_name(path.name + ".new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
 
 
 def _is_whole(path: Path) -> bool:
