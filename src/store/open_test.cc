@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/metrics.h"
+#include "base/quiet_threads.h"
 
 namespace headrace {
 namespace {
@@ -143,9 +144,10 @@ TEST(SharedExecutor, WorksAgainAfterAFork) {
   auto runs = [] {
     std::promise<void> done;
     SharedExecutor().Spawn([&] { done.set_value(); });
-    return done.get_future().wait_for(10s) == std::future_status::ready;
+    return done.get_future().wait_for(5min) == std::future_status::ready;
   };
   ASSERT_TRUE(runs());
+  AwaitQuietThreads();
   pid_t child = fork();
   if (child == 0) _exit(runs() ? 0 : 1);
   int status = -1;

@@ -49,7 +49,7 @@ class TemporariesTest : public testing::Test {
   FaultySyscalls syscalls_;
 };
 
-constexpr std::chrono::minutes kYoung{59}, kOld{61};
+constexpr std::chrono::minutes kYoung{30}, kOld{61};
 
 TEST_F(TemporariesTest, NamesAreNeverUsedTwice) {
   Temporaries one(syscalls_, root_), other(syscalls_, root_);

@@ -329,16 +329,20 @@ TEST(RenewalOnThreads, ManyCallersAndRefusalsMakeOneFetchAtATime) {
       },
       executor, Random(1));
   std::atomic<int> good = 0;
+  // Until a fetch was refused and others went well, however long that takes here.
+  const Instant give_up = RealClock().Now() + 2min;
+  auto enough = [&] { return (good >= 500 && fetches >= 7) || RealClock().Now() > give_up; };
   {
     std::vector<std::jthread> callers;
     for (int caller = 0; caller < 8; ++caller) {
       callers.emplace_back([&, caller] {
-        for (int i = 0; i < 400; ++i) {
-          Result<Credentials> found = source.Get(Deadline::After(RealClock(), 10s));
+        for (int i = 0; !enough(); ++i) {
+          Result<Credentials> found = source.Get(Deadline::After(RealClock(), 2min));
           if (found.ok()) {
             ++good;
           } else {
-            EXPECT_EQ(found.code(), Code::kUnavailable);
+            // On a busy machine they may be over before they are seen.
+            EXPECT_TRUE(found.code() == Code::kUnavailable || found.code() == Code::kExpired) << found.status().ToString();
           }
           if (found.ok() && caller == 0 && i % 50 == 0) source.Invalidate(*found);
           if (i % 8 == 0) RealClock().SleepFor(1ms);
@@ -346,8 +350,8 @@ TEST(RenewalOnThreads, ManyCallersAndRefusalsMakeOneFetchAtATime) {
       });
     }
   }
-  EXPECT_GT(good, 0);
-  EXPECT_GT(fetches, 2);
+  EXPECT_GE(good, 500);
+  EXPECT_GE(fetches, 7);
 }
 
 }  // namespace

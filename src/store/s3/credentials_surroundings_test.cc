@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -81,13 +82,17 @@ bool IsGone(const std::string& pid) {
 
 TEST(Process, TheDeadlineEndsACommandAndItsChildren) {
   std::string path = TemporaryPath();
-  std::string told = Output(Cat("echo asking >&2; sleep 600 & echo $! > ", path, "; wait"), Deadline::After(RealClock(), 300ms));
-  EXPECT_EQ(told, "Timeout: running the command: out of time; it said: asking");
-  std::string child;
-  std::ifstream(path) >> child;
-  std::filesystem::remove(path);
+  std::string told, child;
+  // A busy machine may need longer to come as far as the child.
+  for (Duration time = 300ms; child.empty() && time < 2min; time *= 3) {
+    told = Output(Cat("echo asking >&2; sleep 600 & echo $! > ", path, "; wait"), Deadline::After(RealClock(), time));
+    EXPECT_THAT(told, HasSubstr("Timeout: running the command: out of time"));
+    std::ifstream(path) >> child;
+    std::filesystem::remove(path);
+  }
   ASSERT_NE(child, "");
-  for (int attempt = 0; attempt < 500 && !IsGone(child); ++attempt) RealClock().SleepFor(10ms);
+  EXPECT_EQ(told, "Timeout: running the command: out of time; it said: asking");
+  for (int attempt = 0; attempt < 6000 && !IsGone(child); ++attempt) RealClock().SleepFor(10ms);
   EXPECT_TRUE(IsGone(child)) << "the command's child " << child << " lives on";
 }
 
@@ -101,9 +106,11 @@ TEST(Process, AStopRequestEndsACommand) {
 }
 
 TEST(Process, AChildThatLivesOnIsNotWaitedFor) {
-  Instant before = RealClock().Now();
-  EXPECT_EQ(Output("echo done; sleep 5 &"), "done\n");
-  EXPECT_LT(RealClock().Now() - before, 4s);
+  std::string child(Trim(Output("sleep 600 & echo $!")));
+  uint64_t pid = 0;
+  ASSERT_TRUE(ParseNumber(child, pid)) << child;
+  EXPECT_FALSE(IsGone(child)) << child;
+  ::kill(static_cast<pid_t>(pid), SIGKILL);
 }
 
 }  // namespace
