@@ -21,7 +21,7 @@ import torch.distributed.checkpoint as dcp  # noqa: E402
 
 from headrace.torch import Checkpoints, Feed, Loader  # noqa: E402
 from headrace.torch.broadcast import ReceivedStep  # noqa: E402
-from headrace.torch.tensors import DeviceTensors  # noqa: E402
+from headrace.torch.tensors import DeviceTensors, view_of  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +66,23 @@ def test_copies_may_be_written_to_and_views_share_memory(packed: PackedStream, l
         kept = tokens.to(torch.int64).tolist()
     del shown, views
     assert tokens.to(torch.int64).tolist() == kept == naive(rows(packed, 0, 0, 1))["tokens"]
+
+
+def test_views_are_of_every_type_and_of_parts(tmp_path: Path) -> None:
+    kinds = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bool"]
+    written = {kind: (np.arange(48).reshape(4, 3, 4) % 3).astype(kind) for kind in kinds}
+    with hr.Writer(str(tmp_path / "s"), lanes=4, columns={kind: kind for kind in kinds}, probe=False) as writer:
+        writer.append(written)
+    with Loader(str(tmp_path / "s"), views=True, dp=(0, 1)) as loader:
+        step = next(iter(loader))
+    for kind in kinds:
+        array, tensor = step.arrays[kind], step[kind]
+        assert str(tensor.dtype) == f"torch.{kind}"
+        assert tensor.numpy().tolist() == array.tolist() == written[kind].tolist()
+        assert tensor.data_ptr() == array.ctypes.data
+        for part in (array[1:], array[:, 1], array.T, array.reshape(-1), array.view(np.uint8), array[:1, :1, :1]):
+            assert view_of(part).numpy().tolist() == part.tolist()
+            assert view_of(part).data_ptr() == part.ctypes.data
 
 
 def test_views_are_for_the_host(packed: PackedStream) -> None:

@@ -8,6 +8,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define HR_CRC32C_TARGET __attribute__((target("sse4.2,pclmul")))
+#define HR_CRC32C_WIDE_TARGET __attribute__((target("avx512f,vpclmulqdq,sse4.2,pclmul")))
 #elif defined(__aarch64__)
 #include <arm_acle.h>
 #include <arm_neon.h>
@@ -149,11 +150,66 @@ HR_CRC32C_TARGET uint32_t WithInstructions(std::span<const std::byte> bytes, uin
   return ~state;
 }
 
+#ifdef HR_CRC32C_WIDE_TARGET
+
+bool HasWideInstructions() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq"); }
+
+// So many go through at once, in four registers; less than twice as many are not worth it.
+constexpr size_t kWideBytes = 256;
+constexpr size_t kWorthWide = 2 * kWideBytes;
+
+enum class Copying { kNot, kOrdinary, kPastTheCaches };
+
+// What lies `kBytes` before `next`, moved to there: each 16 bytes are two halves of 64 bits, h·x^64 + l; times x^(8·kBytes), and x^33 less
+// because the product of a half and 32 bits ends there.
+template <size_t kBytes>
+HR_CRC32C_WIDE_TARGET inline __m512i Fold(__m512i before, __m512i next) {
+  constexpr long long kHigh = PowerOfX(8 * kBytes + 64 - 33), kLow = PowerOfX(8 * kBytes - 33);
+  const __m512i factors = _mm512_set_epi64(kLow, kHigh, kLow, kHigh, kLow, kHigh, kLow, kHigh);
+  const __m512i high = _mm512_clmulepi64_epi128(before, factors, 0x00);
+  const __m512i low = _mm512_clmulepi64_epi128(before, factors, 0x11);
+  return _mm512_ternarylogic_epi64(high, low, next, 0x96);  // all three, added
+}
+
+template <Copying kCopying>
+HR_CRC32C_WIDE_TARGET inline __m512i LoadAndCopy(const std::byte* from, std::byte* to) {
+  const __m512i bytes = _mm512_loadu_si512(from);
+  if constexpr (kCopying == Copying::kOrdinary) _mm512_storeu_si512(to, bytes);
+  if constexpr (kCopying == Copying::kPastTheCaches) _mm512_stream_si512(reinterpret_cast<__m512i*>(to), bytes);
+  return bytes;
+}
+
+// A multiple of kWideBytes, at least one. Past the caches only to a multiple of 64.
+template <Copying kCopying>
+HR_CRC32C_WIDE_TARGET uint32_t Wide(std::span<const std::byte> bytes, std::byte* to, uint32_t crc) {
+  const std::byte* at = bytes.data();
+  auto load = [&](size_t i) HR_CRC32C_WIDE_TARGET {
+    return LoadAndCopy<kCopying>(at + 64 * i, kCopying == Copying::kNot ? nullptr : to + 64 * i);
+  };
+  __m512i a = load(0), b = load(1), c = load(2), d = load(3);
+  a = _mm512_xor_si512(a, _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(~crc))));
+  for (size_t left = bytes.size() - kWideBytes; left != 0; left -= kWideBytes) {
+    at += kWideBytes;
+    if constexpr (kCopying != Copying::kNot) to += kWideBytes;
+    a = Fold<kWideBytes>(a, load(0));
+    b = Fold<kWideBytes>(b, load(1));
+    c = Fold<kWideBytes>(c, load(2));
+    d = Fold<kWideBytes>(d, load(3));
+  }
+  if constexpr (kCopying == Copying::kPastTheCaches) _mm_sfence();
+  // These 64 bytes have the checksum of all.
+  uint64_t words[8];
+  _mm512_storeu_si512(words, Fold<64>(Fold<64>(Fold<64>(a, b), c), d));
+  uint32_t state = 0;
+  for (uint64_t word : words) state = StepWord(state, word);
+  return ~state;
+}
+
 #endif
 
-}  // namespace
+#endif
 
-uint32_t Crc32cPortable(std::span<const std::byte> bytes, uint32_t crc) {
+uint32_t Portable(std::span<const std::byte> bytes, uint32_t crc) {
   uint32_t state = ~crc;
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
@@ -166,20 +222,35 @@ uint32_t Crc32cPortable(std::span<const std::byte> bytes, uint32_t crc) {
   return ~state;
 }
 
-bool Crc32cIsHardware() {
-#ifdef HR_CRC32C_TARGET
-  static const bool has = HasInstructions();
-  return has;
-#else
-  return false;
+Crc32cWay BestWay() {
+#ifdef HR_CRC32C_WIDE_TARGET
+  if (HasInstructions() && HasWideInstructions()) return Crc32cWay::kWide;
 #endif
+#ifdef HR_CRC32C_TARGET
+  if (HasInstructions()) return Crc32cWay::kInstruction;
+#endif
+  return Crc32cWay::kPortable;
 }
 
-uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t crc) {
-#ifdef HR_CRC32C_TARGET
-  if (Crc32cIsHardware()) return WithInstructions(bytes, crc);
+}  // namespace
+
+Crc32cWay Crc32cBestWay() {
+  static const Crc32cWay best = BestWay();
+  return best;
+}
+
+uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t crc, Crc32cWay way) {
+#ifdef HR_CRC32C_WIDE_TARGET
+  if (way == Crc32cWay::kWide && bytes.size() >= kWorthWide) {
+    const size_t whole = bytes.size() / kWideBytes * kWideBytes;
+    crc = Wide<Copying::kNot>(bytes.first(whole), nullptr, crc);
+    bytes = bytes.subspan(whole);
+  }
 #endif
-  return Crc32cPortable(bytes, crc);
+#ifdef HR_CRC32C_TARGET
+  if (way != Crc32cWay::kPortable) return WithInstructions(bytes, crc);
+#endif
+  return Portable(bytes, crc);
 }
 
 uint32_t Crc32cJoin(uint32_t crc_a, uint32_t crc_b, uint64_t length_b) {
@@ -223,12 +294,30 @@ void FinishTiles() {}
 
 }  // namespace
 
-uint32_t Crc32cCopy(std::span<const std::byte> bytes, std::byte* to, uint32_t crc) {
-  constexpr size_t kPastTheCaches = 64 * 1024;
+uint32_t Crc32cCopy(std::span<const std::byte> bytes, std::byte* to, uint32_t crc, Crc32cWay way) {
+  constexpr size_t kPastTheCaches = 16 * 1024;
   const bool large = bytes.size() >= kPastTheCaches;
+#ifdef HR_CRC32C_WIDE_TARGET
+  if (way == Crc32cWay::kWide && bytes.size() >= kWorthWide) {
+    auto ends = [&](size_t size) {
+      std::memcpy(to, bytes.data(), size);
+      crc = Crc32c(bytes.first(size), crc, way);
+      bytes = bytes.subspan(size);
+      to += size;
+    };
+    if (large) ends((64 - reinterpret_cast<uintptr_t>(to) % 64) % 64);
+    const size_t whole = bytes.size() / kWideBytes * kWideBytes;
+    crc = large ? Wide<Copying::kPastTheCaches>(bytes.first(whole), to, crc)
+                : Wide<Copying::kOrdinary>(bytes.first(whole), to, crc);
+    bytes = bytes.subspan(whole);
+    to += whole;
+    ends(bytes.size());
+    return crc;
+  }
+#endif
   for (size_t at = 0; at < bytes.size(); at += kTile) {
     std::span<const std::byte> tile = bytes.subspan(at, std::min(kTile, bytes.size() - at));
-    crc = Crc32c(tile, crc);
+    crc = Crc32c(tile, crc, way);
     if (large) {
       CopyTile(tile.data(), to + at, tile.size());
     } else {

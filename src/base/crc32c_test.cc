@@ -21,6 +21,14 @@ std::vector<std::byte> Noise(size_t size) {
   return bytes;
 }
 
+// All that this machine can do.
+std::vector<Crc32cWay> Ways() {
+  std::vector<Crc32cWay> ways;
+  for (Crc32cWay way : {Crc32cWay::kPortable, Crc32cWay::kInstruction, Crc32cWay::kWide})
+    if (way <= Crc32cBestWay()) ways.push_back(way);
+  return ways;
+}
+
 struct Published {
   std::string text;
   uint32_t crc;
@@ -51,49 +59,55 @@ std::vector<Published> PublishedVectors() {
 
 TEST(Crc32c, AgreesWithPublishedVectors) {
   for (const Published& published : PublishedVectors()) {
-    EXPECT_EQ(Crc32c(AsBytes(published.text)), published.crc);
-    EXPECT_EQ(Crc32cPortable(AsBytes(published.text)), published.crc);
+    for (Crc32cWay way : Ways()) EXPECT_EQ(Crc32c(AsBytes(published.text), 0, way), published.crc);
   }
 }
 
-TEST(Crc32c, HardwareIsUsedWhereItIs) {
+TEST(Crc32c, InstructionsAreUsedWhereTheyAre) {
 #if defined(__x86_64__)
-  EXPECT_EQ(Crc32cIsHardware(), __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"));
+  const bool has = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+  EXPECT_EQ(Crc32cBestWay(), !has ? Crc32cWay::kPortable : wide ? Crc32cWay::kWide : Crc32cWay::kInstruction);
 #endif
 }
 
-TEST(Crc32c, HardwareAndPortableAgreeAtEveryLengthAndAlignment) {
+TEST(Crc32c, AllWaysAgreeAtEveryLengthAndAlignment) {
   std::vector<std::byte> noise = Noise(3000);
   for (size_t offset = 0; offset < 16; ++offset) {
-    for (size_t length = 0; length < 900; length += offset == 0 ? 1 : 7) {
+    for (size_t length = 0; length < 1300; length += offset == 0 ? 1 : 7) {
       std::span<const std::byte> piece(noise.data() + offset, length);
-      ASSERT_EQ(Crc32c(piece), Crc32cPortable(piece)) << offset << "+" << length;
+      for (Crc32cWay way : Ways())
+        ASSERT_EQ(Crc32c(piece, 5, way), Crc32c(piece, 5, Crc32cWay::kPortable)) << offset << "+" << length;
     }
   }
 }
 
-TEST(Crc32c, HardwareAndPortableAgreeOnLongInput) {
+TEST(Crc32c, AllWaysAgreeOnLongInput) {
   std::vector<std::byte> noise = Noise(2'000'000);
   Random random(1);
   for (int i = 0; i < 40; ++i) {
     size_t offset = random.Below(64);
     std::span<const std::byte> piece(noise.data() + offset, random.Below(noise.size() - offset));
     auto seed = static_cast<uint32_t>(random.Next());
-    ASSERT_EQ(Crc32c(piece, seed), Crc32cPortable(piece, seed)) << offset << "+" << piece.size();
+    for (Crc32cWay way : Ways())
+      ASSERT_EQ(Crc32c(piece, seed, way), Crc32c(piece, seed, Crc32cWay::kPortable)) << offset << "+" << piece.size();
   }
 }
 
 TEST(Crc32c, CopiesWhatItChecksAtEveryAlignmentAndNothingElse) {
   const std::vector<std::byte> noise = Noise(200'000);
-  for (size_t length : {0u, 1u, 63u, 64u, 65u, 8191u, 8192u, 8193u, 65535u, 65536u, 70'001u, 150'000u}) {
-    for (size_t from : {0u, 3u, 64u}) {
-      for (size_t to : {0u, 1u, 16u, 60u}) {
-        std::vector<std::byte> copy(length + 200, std::byte{0xEE});
-        std::span<const std::byte> piece = std::span(noise).subspan(from, length);
-        ASSERT_EQ(Crc32cCopy(piece, copy.data() + 64 + to, 77), Crc32c(piece, 77)) << length << " from " << from;
-        ASSERT_TRUE(std::equal(piece.begin(), piece.end(), copy.begin() + static_cast<std::ptrdiff_t>(64 + to)));
-        ASSERT_EQ(copy[63 + to], std::byte{0xEE});
-        ASSERT_EQ(copy[64 + to + length], std::byte{0xEE});
+  for (Crc32cWay way : Ways()) {
+    for (size_t length :
+         {0u, 1u, 63u, 64u, 65u, 511u, 512u, 8191u, 8192u, 8193u, 16383u, 16384u, 16447u, 65536u, 70'001u, 150'000u}) {
+      for (size_t from : {0u, 3u, 64u}) {
+        for (size_t to : {0u, 1u, 16u, 60u}) {
+          std::vector<std::byte> copy(length + 200, std::byte{0xEE});
+          std::span<const std::byte> piece = std::span(noise).subspan(from, length);
+          ASSERT_EQ(Crc32cCopy(piece, copy.data() + 64 + to, 77, way), Crc32c(piece, 77)) << length << " from " << from;
+          ASSERT_TRUE(std::equal(piece.begin(), piece.end(), copy.begin() + static_cast<std::ptrdiff_t>(64 + to)));
+          ASSERT_EQ(copy[63 + to], std::byte{0xEE});
+          ASSERT_EQ(copy[64 + to + length], std::byte{0xEE});
+        }
       }
     }
   }

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from headrace.batch import BytesColumn, Ragged
 
 INT64 = frozenset({"tokens", "labels", "unshifted_labels", "position_ids"})
 _ALIGN = 64
+# Types of 8 bytes have two letters each, of which numpy and the buffer protocol take another one.
+_FORMATS = {"l": "q", "L": "Q"}
 # So many steps may be on their way to the device before the host waits for the first of them.
 _BUFFERS = 3
 
@@ -35,6 +38,15 @@ def view_of(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array)
     if array.size == 0:
         return torch.from_numpy(array.copy())
+    # What the core made comes over in one call of torch's, which is several times as quick.
+    whole, kind = array.base, array.dtype.char
+    if type(whole) is memoryview and array.flags.c_contiguous and whole.shape == array.shape:
+        maker = whole.obj
+        if whole.format == _FORMATS.get(kind, kind) and type(maker).__module__ == "nanobind":
+            try:
+                return from_dlpack(maker.__dlpack__())
+            except (RuntimeError, BufferError):  # a type that this torch does not take that way
+                pass
     return torch.from_numpy(np.asarray(_Shared(array)))
 
 
