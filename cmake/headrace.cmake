@@ -98,7 +98,7 @@ function(headrace_fuzz name)
   if(NOT EXISTS ${seeds})
     set(seeds "")
   endif()
-  add_test(NAME fuzz_${name} COMMAND fuzz_${name} -max_total_time=${HEADRACE_FUZZ_SECONDS} -timeout=10 -print_final_stats=1
+  add_test(NAME fuzz_${name} COMMAND fuzz_${name} -max_total_time=${HEADRACE_FUZZ_SECONDS} -timeout=120 -print_final_stats=1
                                      -artifact_prefix=${found}- ${found} ${seeds})
   set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz)
 endfunction()

@@ -37,7 +37,8 @@ ACCESS_KEY = "headrace-test-key"
 SECRET_KEY = "headrace-test-secret"
 NAMES = ("versitygw", "moto", "minio")
 ROOT = Path(__file__).resolve().parent.parent
-START_SECONDS = 60.0
+START_SECONDS = 180.0
+START_ATTEMPTS = 5
 
 
 class NotStarted(RuntimeError):
@@ -85,7 +86,8 @@ class Server:
                 last = error
                 time.sleep(0.05)
                 continue
-            if status == 200:
+            # An attempt that ran into its timeout may have made it.
+            if status == 200 or (status == 409 and b"BucketAlreadyOwnedByYou" in body):
                 return
             last = f"HTTP {status} {body!r}"
             time.sleep(0.2)
@@ -130,9 +132,19 @@ def running(only: Sequence[str] = NAMES, require: Sequence[str] = ()) -> Iterato
                 continue
             server = Server(name, command)
             stack.callback(server.stop)
-            started.append(server)
-        for server in started:
-            server.wait_and_create_bucket()
+            started.append((server, command))
+        for first, command in started:
+            server = first
+            for left in reversed(range(START_ATTEMPTS)):
+                try:
+                    server.wait_and_create_bucket()
+                    break
+                except NotStarted:
+                    # Between our choosing a port and its taking it, another program may have come.
+                    if left == 0 or server.process.poll() is None:
+                        raise
+                server = Server(first.name, command)
+                stack.callback(server.stop)
             environment[f"HEADRACE_TEST_{server.name.upper()}"] = server.endpoint
         yield environment
 

@@ -9,8 +9,9 @@
 namespace headrace {
 namespace {
 
-// Short enough for the whole suite on a slow server; a round less is said.
+// Short enough for the whole suite on a slow server; a round less is said. Some there are always, however long they take.
 constexpr std::chrono::seconds kRaceTime{40};
+constexpr int kFewestRounds = 20;
 
 TEST_P(StoreConformance, OfThirtyTwoCreatorsOneWins) {
   if (GetParam().name == "moto")
@@ -37,7 +38,8 @@ TEST_P(StoreConformance, OfThirtyTwoCreatorsOneWins) {
     // Over a network an answer may be lost; nobody may be told of a second creation, and somebody must know of the first.
     EXPECT_LE(created, 1) << key;
     EXPECT_GE(created + unknown, 1) << key;
-    over = ++round == kRounds || HasFailure() || RealClock().Now() - start > kRaceTime;
+    ++round;
+    over = round == kRounds || HasFailure() || (round >= kFewestRounds && RealClock().Now() - start > kRaceTime);
   };
   std::barrier finish(kCreators, judge);
   AtOnce(kCreators, [&](int creator) {
@@ -47,7 +49,7 @@ TEST_P(StoreConformance, OfThirtyTwoCreatorsOneWins) {
       finish.arrive_and_wait();
     }
   });
-  EXPECT_GE(round, 20);
+  EXPECT_GE(round, kFewestRounds);
   if (round < kRounds) std::cerr << GetParam().name << ": " << round << " of " << kRounds << " rounds in the time for it\n";
 }
 

@@ -50,7 +50,7 @@ void InAProcess(const std::function<void()>& body) {
   int status = 0;
   ASSERT_EQ(::waitpid(process, &status, 0), process);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kNotAllowed) GTEST_SKIP() << "LEFT OUT: this machine does not let us mount";
+  if (WEXITSTATUS(status) == kNotAllowed) GTEST_SKIP() << "LEFT OUT: this machine does not let us mount, or be another user";
   EXPECT_EQ(WEXITSTATUS(status), 0) << "see the failures above";
 }
 
@@ -122,7 +122,8 @@ TEST(Disk, AFolderThatIsClosedToUsIsSaidSo) {
     if (::getuid() != 0) {
       fs::permissions(root, fs::perms::owner_read | fs::perms::owner_exec);
     } else {
-      ASSERT_EQ(::setuid(65534), 0);
+      // A container may have no second user, and the way to the folder may be closed to it.
+      if (::setuid(65534) != 0 || ::access(root.c_str(), R_OK | X_OK) != 0) ::_exit(kNotAllowed);
     }
     FolderStore store(root);
     EXPECT_EQ((**store.Get("data/0", kNever)).bytes.AsText(), "body") << "reading needs read permission only";
