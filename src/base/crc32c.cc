@@ -295,7 +295,7 @@ void FinishTiles() {}
 }  // namespace
 
 uint32_t Crc32cCopy(std::span<const std::byte> bytes, std::byte* to, uint32_t crc, Crc32cWay way) {
-  constexpr size_t kPastTheCaches = 16 * 1024;
+  constexpr size_t kPastTheCaches = 8 * 1024;
   const bool large = bytes.size() >= kPastTheCaches;
 #ifdef HR_CRC32C_WIDE_TARGET
   if (way == Crc32cWay::kWide && bytes.size() >= kWorthWide) {
