@@ -263,7 +263,7 @@ WorkerFailure WorkerProcess::Hung(double timeout_seconds) {
   // Its stacks, for whoever has to find out what it was waiting for; then its end.
   kill(pid_, SIGUSR1);
   std::string stacks;
-  for (int i = 0; i < 50; i++) {
+  for (int i = 0; i < 300; i++) {
     RealClock().SleepFor(std::chrono::milliseconds(10));
     std::string now = Stacks();
     if (!now.empty() && now == stacks) break;
