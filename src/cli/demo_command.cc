@@ -1,8 +1,13 @@
 // `headrace demo [DIR]`: producers on one stream, one of them killed half-way, and what came of it.
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -32,9 +37,11 @@ constexpr uint32_t kBlockSteps = 4;
 constexpr uint64_t kBlocks = 100;  // of each producer
 constexpr uint64_t kStepsEach = kBlocks * kBlockSteps;
 constexpr uint64_t kSteps = kProducers * kStepsEach;
+constexpr uint64_t kStepsBeforeDeath = kStepsEach / 2;  // of the victim
 constexpr uint64_t kSamplesPerStep = 8;
 constexpr uint64_t kSamples = kSteps * kSamplesPerStep;
 constexpr size_t kTokens = 64;  // of a sample
+constexpr std::string_view kWhole = "whole.jsonl";  // all steps of the victim
 constexpr Duration kPause = std::chrono::seconds(1);
 
 // Step `n` of a producer as a line for `append`: numbered samples, each with tokens of its own.
@@ -100,6 +107,40 @@ class Ranks {
   std::vector<SamplesByStep> found_;
   std::vector<Status> outcomes_;
   std::vector<std::jthread> threads_;
+};
+
+// A named pipe in the place of a file: whoever reads it gets `text` and then waits for more, until the feeder is gone.
+class Feeder {
+ public:
+  static Result<std::unique_ptr<Feeder>> Start(const std::string& path, std::string text) {
+    if (mkfifo(path.c_str(), 0600) != 0)
+      return Status(Code::kUnavailable, fmt::format("cannot make the named pipe {}: {}", path, std::strerror(errno)));
+    // For both directions: it is there before its reader comes, and when that one is dead.
+    int descriptor = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) return Status(Code::kUnavailable, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    return std::unique_ptr<Feeder>(new Feeder(descriptor, std::move(text)));
+  }
+  ~Feeder() {
+    thread_ = {};
+    close(descriptor_);
+  }
+
+ private:
+  Feeder(int descriptor, std::string text)
+      : descriptor_(descriptor), text_(std::move(text)), thread_([this](const std::stop_token& stop) { Feed(stop); }) {}
+
+  void Feed(const std::stop_token& stop) const {
+    for (size_t at = 0; at < text_.size() && !stop.stop_requested();) {
+      ssize_t written = write(descriptor_, text_.data() + at, text_.size() - at);
+      if (written > 0) at += static_cast<size_t>(written);
+      pollfd room{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+      if (written < 0) poll(&room, 1, /*timeout=*/20);
+    }
+  }
+
+  int descriptor_;
+  const std::string text_;
+  std::jthread thread_;
 };
 
 struct Tally {
@@ -293,6 +334,7 @@ class DemoCommand final : public Command {
 
   Result<Incident> Produce(const Console& console, Stream& stream, const Deadline& deadline) {
     Incident incident;
+    HR_ASSIGN_OR_RETURN(std::unique_ptr<Feeder> feeder, FeedVictim());
     std::vector<Child> producers;
     for (uint16_t v = 0; v < kProducers; ++v) {
       HR_ASSIGN_OR_RETURN(Child child, StartProducer(v, Producer(v) + ".out"));
@@ -302,7 +344,7 @@ class DemoCommand final : public Command {
     std::stop_source enough;
     std::stop_callback on_stop(deadline.stop(), [&] { enough.request_stop(); });
     Ranks ranks(stream, 2, Deadline::OnlyStop(enough.get_token()));
-    Result<json> answer = KillAndRestart(console, stream, producers, incident, deadline);
+    Result<json> answer = KillAndRestart(console, stream, producers, std::move(feeder), incident, deadline);
     for (uint16_t v = 0; answer.ok() && v < kProducers; ++v) {
       if (v == kVictim) continue;
       Result<json> other = AnswerOf(producers[v], Producer(v) + ".out", deadline);
@@ -319,12 +361,26 @@ class DemoCommand final : public Command {
     return incident;
   }
 
-  Result<json> KillAndRestart(const Console& console, Stream& stream, std::vector<Child>& producers, Incident& incident,
-                              const Deadline& deadline) {
+  // So that it has not ended when it is to be killed, however fast it is and however late we look: half of its steps are there at first.
+  Result<std::unique_ptr<Feeder>> FeedVictim() {
+    std::string text;
+    for (uint64_t n = 0; n < kStepsBeforeDeath; ++n) text += Line(kVictim, n);
+    std::error_code error;
+    fs::rename(At(Producer(kVictim) + ".jsonl"), At(kWhole), error);
+    if (error) return Status(Code::kUnavailable, fmt::format("cannot rename a file in {}: {}", root_.string(), error.message()));
+    return Feeder::Start(At(Producer(kVictim) + ".jsonl"), std::move(text));
+  }
+
+  Result<json> KillAndRestart(const Console& console, Stream& stream, std::vector<Child>& producers,
+                              std::unique_ptr<Feeder> feeder, Incident& incident, const Deadline& deadline) {
     HR_ASSIGN_OR_RETURN(bool there, stream.Reader()->WaitFor(kSteps / 3, deadline));
     if (!there) return Status(Code::kInternal, "the stream was sealed by somebody else");
     pid_t process = producers[kVictim].process();
     producers[kVictim].Kill();
+    feeder.reset();
+    std::error_code error;
+    fs::rename(At(kWhole), At(Producer(kVictim) + ".jsonl"), error);
+    if (error) return Status(Code::kUnavailable, fmt::format("cannot rename a file in {}: {}", root_.string(), error.message()));
     HR_ASSIGN_OR_RETURN(Stream::Extent extent, stream.Refresh(deadline));
     incident.killed_at = extent.steps;
     console.Say(fmt::format("   At step {}: kill -9 {} ({}).", incident.killed_at, process, Producer(kVictim)));
