@@ -20,6 +20,7 @@ import hashlib
 import hmac
 import http.client
 import os
+import random
 import shutil
 import signal
 import socket
@@ -38,7 +39,7 @@ SECRET_KEY = "headrace-test-secret"
 NAMES = ("versitygw", "moto", "minio")
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 180.0
-START_ATTEMPTS = 5
+START_ATTEMPTS = 5  # of a server whose port somebody else took between our look and its start
 
 
 class NotStarted(RuntimeError):
@@ -55,11 +56,15 @@ class Server:
         self.name = name
         self.folder = Path(tempfile.mkdtemp(prefix=f"headrace-{name}-"))
         (self.folder / "data").mkdir()
-        self.port = _free_port()
+        self.command = command
         self.tls = ssl.create_default_context(cafile=str(authority)) if authority else None
+        self._start()
+
+    def _start(self) -> None:
+        self.port = free_port()
         self.endpoint = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
         environment = dict(os.environ, MINIO_ROOT_USER=ACCESS_KEY, MINIO_ROOT_PASSWORD=SECRET_KEY)
-        arguments = [part.format(port=self.port, data=self.folder / "data") for part in command]
+        arguments = [part.format(port=self.port, data=self.folder / "data") for part in self.command]
         if setpriv := shutil.which("setpriv"):  # ends with us even if we are killed
             arguments = [setpriv, "--pdeathsig", "KILL", "--", *arguments]
         with (self.folder / "log").open("wb") as log:
@@ -73,13 +78,17 @@ class Server:
             )
 
     def wait_and_create_bucket(self) -> None:
-        """Returns once the server answers and the bucket is there."""
+        """Returns once the server answers and the bucket is there; `port` and `endpoint` are final only then."""
         end = time.monotonic() + START_SECONDS
         last: object = "nothing yet"
+        tries = 1
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 last = f"it ended with status {self.process.returncode}"
-                break
+                if tries == START_ATTEMPTS:
+                    break
+                tries += 1
+                self._start()
             try:
                 status, body = signed_put(self.port, f"/{BUCKET}", self.tls)
             except (OSError, http.client.HTTPException) as error:
@@ -87,7 +96,8 @@ class Server:
                 time.sleep(0.05)
                 continue
             # An attempt that ran into its timeout may have made it.
-            if status == 200 or (status == 409 and b"BucketAlreadyOwnedByYou" in body):
+            made = status == 200 or (status == 409 and b"BucketAlreadyOwnedByYou" in body)
+            if made and self.process.poll() is None:
                 return
             last = f"HTTP {status} {body!r}"
             time.sleep(0.2)
@@ -132,19 +142,9 @@ def running(only: Sequence[str] = NAMES, require: Sequence[str] = ()) -> Iterato
                 continue
             server = Server(name, command)
             stack.callback(server.stop)
-            started.append((server, command))
-        for first, command in started:
-            server = first
-            for left in reversed(range(START_ATTEMPTS)):
-                try:
-                    server.wait_and_create_bucket()
-                    break
-                except NotStarted:
-                    # Between our choosing a port and its taking it, another program may have come.
-                    if left == 0 or server.process.poll() is None:
-                        raise
-                server = Server(first.name, command)
-                stack.callback(server.stop)
+            started.append(server)
+        for server in started:
+            server.wait_and_create_bucket()
             environment[f"HEADRACE_TEST_{server.name.upper()}"] = server.endpoint
         yield environment
 
@@ -183,10 +183,22 @@ def _find(program: str) -> str | None:
     return shutil.which(program)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(count: int = 1) -> int:
+    """The first of `count` neighbouring ports that nobody has, where no outgoing connection takes one by chance."""
+    try:
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        lowest = 32768
+    for _ in range(1000):
+        first = random.SystemRandom().randrange(10_000, max(lowest, 20_000) - count)
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                # As a server binds it: what an ended connection left behind does not matter.
+                probe = taken.enter_context(socket.socket())
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+            return first
+    raise NotStarted("there are no free ports")
 
 
 def _names(text: str) -> list[str]:

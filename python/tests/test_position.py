@@ -16,7 +16,7 @@ def reports(uri: str) -> list[dict]:
 
 
 def wait_for(uri: str, count: int) -> list[dict]:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while len(reports(uri)) < count and time.monotonic() < deadline:
         time.sleep(0.02)
     return reports(uri)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,11 +57,8 @@ def test_copies_beside_long_kernels_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def nccl() -> Iterator[None]:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+def nccl(tmp_path: Path) -> Iterator[None]:
+    dist.init_process_group("nccl", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 

@@ -62,7 +62,7 @@ class Headrace:
                 self.environment[name] = os.environ[name]
 
     def __call__(
-        self, *words: str | Path, env: dict[str, str] | None = None, timeout: float = 120, cwd: Path | None = None
+        self, *words: str | Path, env: dict[str, str] | None = None, timeout: float = 300, cwd: Path | None = None
     ) -> Done:
         process = subprocess.run(
             [self.binary, *map(str, words)],
@@ -77,7 +77,11 @@ class Headrace:
         return Done(process.returncode, process.stdout, process.stderr)
 
     def start(
-        self, *words: str | Path, env: dict[str, str] | None = None, stdout: int | IO[str] = subprocess.PIPE
+        self,
+        *words: str | Path,
+        env: dict[str, str] | None = None,
+        stdout: int | IO[str] = subprocess.PIPE,
+        stderr: int | IO[str] = subprocess.PIPE,
     ) -> subprocess.Popen[str]:
         """A call that goes on while the test does something to it."""
         return subprocess.Popen(
@@ -85,7 +89,7 @@ class Headrace:
             env={**self.environment, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
 

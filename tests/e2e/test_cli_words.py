@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -118,20 +118,22 @@ def test_starts_at_once_and_needs_no_python(headrace: Headrace) -> None:
     linked = subprocess.run(["ldd", headrace.binary], capture_output=True, text=True, check=True).stdout
     assert "python" not in linked
     assert "arrow" not in linked
-    best = min(timed(headrace) for _ in range(5))
-    assert best < 0.5
+    # Of its own, whatever else the machine has to do; the best of some.
+    assert min(processor_seconds(headrace, "--version") for _ in range(5)) < 0.5
 
 
-def timed(headrace: Headrace) -> float:
-    begin = time.monotonic()
-    assert headrace("--version").status == 0
-    return time.monotonic() - begin
+def processor_seconds(headrace: Headrace, *words: str) -> float:
+    process = headrace.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_utime + used.ru_stime
 
 
 def test_an_answer_that_nobody_can_read_is_a_failure(headrace: Headrace, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         process = headrace.start("probe", "--rounds", "1", tmp_path / "a", stdout=full)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "could not be written to stdout" in err
 

@@ -32,14 +32,13 @@ def wrong(clock: Path, how: str) -> dict[str, str]:
 
 
 def test_the_clock_of_these_tests_does_jump(clock: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do date +%Y; sleep 0.05; done"],
-        env=wrong(clock, "jump") | {"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert len(set(done.stdout.split())) >= 2, done.stdout
+    years: set[str] = set()
+    until = time.monotonic() + 60
+    while len(years) < 2:
+        assert time.monotonic() < until, years
+        environment = wrong(clock, "jump") | {"PATH": "/usr/bin:/bin"}
+        years.add(subprocess.run(["date", "+%Y"], env=environment, capture_output=True, text=True, check=True).stdout)
+        time.sleep(0.01)
 
 
 def test_appending_reading_and_collecting_while_calendars_jump(headrace: Headrace, tmp_path: Path, clock: Path) -> None:
@@ -54,7 +53,7 @@ def test_appending_reading_and_collecting_while_calendars_jump(headrace: Headrac
 
     running = [start(n) for n in range(3)]
     kills = 0
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while any(process.poll() is None for process in running):
         assert time.monotonic() < until
         # Nothing is pinned, so nothing may go but what crashes left.

@@ -65,7 +65,7 @@ def test_the_tutorial_runs_as_it_is_printed(headrace: Headrace, tmp_path: Path) 
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=300,
                 check=False,
             )
             assert done.returncode == 0, text + done.stdout + done.stderr
@@ -80,7 +80,7 @@ def test_the_tutorial_runs_as_it_is_printed(headrace: Headrace, tmp_path: Path) 
     assert re.findall(r"^step (\d+):", training, re.MULTILINE)[:4] == ["0", "10", "20", "30"], "it went on where it stopped"
     assert "the next step is 20\n" in training
     again = subprocess.run(
-        [tools / "python", "train.py"], cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [tools / "python", "train.py"], cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert again.returncode == 0, again.stderr
     assert again.stdout == training.splitlines(keepends=True)[-1], "nothing is left to train on, and that is no error"

@@ -51,7 +51,7 @@ def produce(headrace: Headrace, folder: Path, *words: str, **recipe: object) -> 
 
 def column(folder: Path, name: str) -> list:
     values = []
-    with hr.Loader(str(folder / "out"), role="eval", timeout=10) as loader:
+    with hr.Loader(str(folder / "out"), role="eval", timeout=60) as loader:
         for step in loader:
             values += [*step[name]]
     return values
@@ -224,6 +224,7 @@ def test_words_of_the_command_line(headrace: Headrace, tmp_path: Path) -> None:
     assert headrace("demo", "--help").out.startswith("usage: headrace demo [DIR] [options]")
     assert headrace("verify", out, "--json").json["recipe_objects"] == 2
     inventory = next((out / "inventory").iterdir())
+    inventory.chmod(0o644)
     inventory.write_bytes(b"x" + inventory.read_bytes()[1:])
     damaged = headrace("verify", out, "--json")
     assert damaged.status == 1

@@ -112,7 +112,7 @@ def test_the_same_stream_whoever_makes_it(headrace: Headrace, tmp_path: Path) ->
             victim.send_signal(chance.choice([signal.SIGKILL, signal.SIGTERM]))
             running.append(headrace.start("produce", *words, "--threads", threads))
         for process in running:
-            _, err = process.communicate(timeout=90)
+            _, err = process.communicate(timeout=300)
             assert process.returncode in (0, -signal.SIGKILL, -signal.SIGTERM), err
         assert headrace("verify", stream).status == 0
         assert digest(headrace, stream) == wanted, f"run {run} differs"
@@ -132,7 +132,9 @@ def test_a_producer_that_is_stopped_goes_on_where_it_was(headrace: Headrace, tmp
 def test_on_a_real_store(headrace: Headrace, bucket: Bucket, tmp_path: Path) -> None:
     make_lake(tmp_path, (60, 40, 30))
     recipe = write_recipe(tmp_path)
-    produce(headrace, recipe, bucket.uri, "--producers", "2", env=bucket.env)
+    # Of moto's creators at the same moment more than one may win: it cannot have several producers.
+    producers = "1" if bucket.server == "moto" else "2"
+    produce(headrace, recipe, bucket.uri, "--producers", producers, env=bucket.env)
     produce(headrace, recipe, tmp_path / "out")
     assert digest(headrace, bucket.uri, bucket.env) == digest(headrace, tmp_path / "out")
 

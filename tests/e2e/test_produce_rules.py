@@ -107,10 +107,10 @@ def test_producers_let_go_of_what_no_pin_needs(headrace: Headrace, tmp_path: Pat
     words = ["produce", recipe, "--stream", stream, "--collect-every", "200ms", "--grace", "0s", *QUICK]
     with headrace.start(*words) as producer:
         try:
-            gone = eventually(lambda: any(not path.exists() for path in before), 15 if retain == "pins" else 3)
+            gone = eventually(lambda: any(not path.exists() for path in before), 120 if retain == "pins" else 3)
         finally:
             producer.terminate()
-        _, err = producer.communicate(timeout=30)
+        _, err = producer.communicate(timeout=120)
     assert producer.returncode == 0, err
     state = headrace("inspect", stream, "--json").json
     if retain == "all":
@@ -144,13 +144,14 @@ def test_some_steps_before_the_reader_are_kept(headrace: Headrace, tmp_path: Pat
                 loader.pin("ckpt-50")
                 trim = lambda: headrace("inspect", stream, "--json").json["trim"]  # noqa: E731
                 assert eventually(lambda: trim() > 0)
+                assert eventually(lambda: loader.pins() == {"ckpt-50": 50, "retain": 30}), loader.pins()
                 time.sleep(0.5)
                 assert 0 < trim() <= 30
                 assert loader.step(30).number == 30
                 assert loader.pins() == {"ckpt-50": 50, "retain": 30}
         finally:
             producer.terminate()
-        _, err = producer.communicate(timeout=30)
+        _, err = producer.communicate(timeout=120)
     assert producer.returncode == 0, err
 
 

@@ -75,7 +75,7 @@ def test_ctrl_c_ends_it_in_order_and_the_next_start_goes_on(headrace: Headrace, 
     with headrace.start("produce", recipe, "--stream", stream, "--json", "--threads", "1", *QUICK) as producer:
         assert eventually(lambda: any((stream / "data").rglob("*-*-*")))
         producer.send_signal(signal.SIGINT)
-        out, err = producer.communicate(timeout=30)
+        out, err = producer.communicate(timeout=120)
     assert producer.returncode == 0, err
     assert '"stream"' in out
     assert not [file for file in (stream / "pending").glob("*")]
@@ -97,13 +97,18 @@ def test_a_full_disk_is_waited_for(headrace: Headrace, small_disk: Path, tmp_pat
                 os.write(file.fileno(), b"x" * 4096)
         except OSError:
             pass
-    with headrace.start("produce", recipe, "--stream", stream, *QUICK) as producer:
-        time.sleep(3)
-        assert producer.poll() is None, producer.communicate()[1]  # it waits
-        ballast.unlink()
-        _, err = producer.communicate(timeout=60)
-    assert producer.returncode == 0, err
-    assert "space" in err or "No space" in err or "full" in err
+    said = tmp_path / "said"
+    words = ["produce", recipe, "--stream", stream, *QUICK]
+    with said.open("w") as file, headrace.start(*words, stderr=file) as producer:
+        try:
+            assert eventually(lambda: producer.poll() is not None or "space" in said.read_text() or "full" in said.read_text())
+            time.sleep(1)
+            assert producer.poll() is None, said.read_text()  # it waits
+            ballast.unlink()
+            producer.communicate(timeout=240)
+        finally:
+            producer.kill()
+    assert producer.returncode == 0, said.read_text()
     assert headrace("verify", stream).status == 0
     assert headrace("produce", recipe, "--stream", tmp_path / "calm", *QUICK).status == 0
     assert digest(headrace, stream) == digest(headrace, tmp_path / "calm")
@@ -115,7 +120,7 @@ def test_two_producers_of_one_name_are_two(headrace: Headrace, tmp_path: Path) -
     words = ["produce", recipe, "--stream", tmp_path / "out", "--owner", "twin", *QUICK]
     producers = [headrace.start(*words) for _ in range(2)]
     for producer in producers:
-        _, err = producer.communicate(timeout=90)
+        _, err = producer.communicate(timeout=300)
         assert producer.returncode == 0, err
     assert headrace("produce", recipe, "--stream", tmp_path / "calm", *QUICK).status == 0
     assert digest(headrace, tmp_path / "out") == digest(headrace, tmp_path / "calm")

@@ -57,7 +57,7 @@ def run(words: dict[str, Any], env: dict[str, str] | None = None) -> tuple[int, 
         [source_tool(), json.dumps(words)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, **(env or {})},
         check=False,
     )

@@ -30,9 +30,9 @@ def stream(tmp_path: Path) -> str:
 
 
 def run(tmp_path: Path, *words: str, errors: bool = False) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     done = subprocess.run(
-        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout + done.stderr if errors else done.stdout
@@ -116,6 +116,6 @@ def test_torchtitan_loader(stream: str, tmp_path: Path) -> None:
 
 def test_torchtitan_loader_says_at_once_what_fits(stream: str, tmp_path: Path) -> None:
     words = [sys.executable, example("torchtitan_loader"), stream, "--batch", "2"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith("has 8 sequences, not 2 × 2: say --accumulate 4\n")

@@ -95,6 +95,7 @@ def test_an_error_of_the_one_who_reads_reaches_its_peers(tmp_path: Path) -> None
     damaged = bytearray(victim.read_bytes())
     for i in range(len(damaged) // 2, len(damaged) // 2 + 16):
         damaged[i] ^= 0xFF
+    victim.chmod(0o644)
     victim.write_bytes(damaged)
     answers = torch_ranks.run(torch_ranks.fails_for_all, 3, tmp_path / "job", stream.uri)
     assert [answer["seen"] for answer in answers] == [2, 2, 2]

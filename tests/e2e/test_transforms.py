@@ -72,14 +72,14 @@ class Transforms:
         self, transform: list[dict[str, Any]], batches: Sequence[pa.RecordBatch], *words: str, **top: object
     ) -> tuple[pa.Table, Any]:
         done = subprocess.run(
-            self.command(transform, batches, *words, **top), capture_output=True, text=True, timeout=120, check=False
+            self.command(transform, batches, *words, **top), capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 0, done.stderr
         # Its bytes, not a map of the file, which the next run writes anew.
         return pa.ipc.open_stream((self.folder / "output").read_bytes()).read_all(), json.loads(done.stdout)
 
     def fail(self, transform: list[dict[str, Any]], batches: Sequence[pa.RecordBatch], *words: str) -> str:
-        done = subprocess.run(self.command(transform, batches, *words), capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(self.command(transform, batches, *words), capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 1, done.stdout
         return done.stderr
 
@@ -329,8 +329,13 @@ def repeat(batch, rng):
     return batch.take(pa.array([row for row in range(batch.num_rows) for _ in range(row % 3)]))
 
 def slow(batch, rng):
+    # Each waits until as many others as there may be at once have begun, however long they need to start.
     begin = time.monotonic()
-    time.sleep(0.5)
+    with open(os.environ["TIMES"] + ".begun", "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    while len(set(open(os.environ["TIMES"] + ".begun"))) < 2 and time.monotonic() < begin + 60:
+        time.sleep(0.02)
+    time.sleep(0.1)
     with open(os.environ["TIMES"], "a") as file:
         file.write(f"{os.getpid()} {begin} {time.monotonic()}\\n")
     return batch
@@ -410,13 +415,14 @@ def test_a_worker_that_is_stuck_dies_with_its_producer(fixes: Transforms, monkey
     command = fixes.command([{"python": {"call": "fixes:stuck", "timeout": "10m"}}], [batch_of({"text": pa.array(["a"])})])
     producer = subprocess.Popen(command)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not (file.exists() and file.read_text()):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         worker = int(file.read_text())
         producer.send_signal(signal.SIGKILL)
         producer.wait()
+        deadline = time.monotonic() + 120
         # Gone, or a zombie that nobody has collected: in either case it uses nothing any more.
         while time.monotonic() < deadline:
             with contextlib.suppress(FileNotFoundError):

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ def run(what: Callable[..., Any], ranks: int, folder: Path, *words: Any, expect:
         process.start()
     try:
         for process in processes:
-            process.join(120)
+            process.join(600)
     finally:
         for process in processes:
             if process.is_alive():
@@ -50,6 +51,7 @@ def _rank(what: Callable[..., Any], rank: int, ranks: int, folder: Path, *words:
     torch.set_num_threads(1)
     os.environ.pop("RANK", None)
     os.environ.pop("WORLD_SIZE", None)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine's name stands for
     try:
         dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks)
         (folder / f"answer-{rank}").write_text(json.dumps(what(rank, ranks, *words)))
@@ -98,6 +100,10 @@ def train(
     with (Path(log) / f"{ranks}-{rank}.jsonl").open("w") as report:
         for step in loader:
             if step.number == kill_at:
+                # All at once: who hears of the death of another before its own would end otherwise.
+                (Path(log) / f"dies-{rank}").touch()
+                while len(list(Path(log).glob("dies-*"))) < ranks:
+                    time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
             whole = 0.0
             for micro in step.micro_batches(sequences=1):
