@@ -27,7 +27,7 @@ class VerifyCommand final : public Command {
     app.footer(
         "Reads all that the newest manifest refers to: every chunk that is not trimmed and its checksums, the index, the chain of every\n"
         "strand, and where the stream has a recipe, that, its mixtures and the inventories of its sources. Not lineage, feedback and\n"
-        "status objects, nor the lake.\n"
+        "status objects, nor the lake. What could not be checked because of the damage is said apart: it may well be whole.\n"
         "\n"
         "  headrace verify /data/live\n"
         "  headrace verify s3://bucket/live --json");
@@ -37,15 +37,21 @@ class VerifyCommand final : public Command {
     Result<VerifyReport> report = Read(stop);
     if (report.code() == Code::kCorrupt) {
       // So near the root that nothing below it can be found.
-      report = VerifyReport{.damaged = {{uri_, report.status().message()}}};
+      VerifyReport root;
+      root.damaged.push_back({uri_, report.status().message()});
+      report = std::move(root);
     }
     if (!report.ok()) return report.status();
     bool good = report->damaged.empty();
     if (console.json()) {
-      nlohmann::json damaged = nlohmann::json::array();
-      for (const Damage& damage : report->damaged) damaged.push_back({{"object", damage.object}, {"what", damage.what}});
+      auto list = [](const std::vector<Damage>& found) {
+        nlohmann::json objects = nlohmann::json::array();
+        for (const Damage& damage : found) objects.push_back({{"object", damage.object}, {"what", damage.what}});
+        return objects;
+      };
       console.SayJson({{"ok", good},
-                       {"damaged", damaged},
+                       {"damaged", list(report->damaged)},
+                       {"unchecked", list(report->unchecked)},
                        {"steps", report->steps},
                        {"chunks", report->chunks},
                        {"segments", report->segments},
@@ -54,10 +60,12 @@ class VerifyCommand final : public Command {
     }
     for (const Damage& damage : report->damaged)
       console.Say(fmt::format("{} {}: {}", console.Mark(false), damage.object, damage.what));
+    for (const Damage& gap : report->unchecked) console.Say(fmt::format("  not checked: {}: {}", gap.object, gap.what));
     std::string seen = fmt::format("{} steps, {} chunks, {} index segments, {}", report->steps, report->chunks, report->segments,
                                    FormatSize(static_cast<double>(report->bytes)));
     console.Say(console.Bold(good ? fmt::format("{} whole: {}", console.Mark(true), seen)
-                                  : fmt::format("{} damaged objects among {}", report->damaged.size(), seen)));
+                                  : fmt::format("{} damaged object{} among {}", report->damaged.size(),
+                                                report->damaged.size() == 1 ? "" : "s", seen)));
     return good ? kDone : kFailed;
   }
 

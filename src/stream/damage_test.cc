@@ -8,6 +8,7 @@
 #include "stream/collector.h"
 #include "stream/strand_writer.h"
 #include "stream/stream_reader.h"
+#include "stream/verify.h"
 
 namespace headrace {
 namespace {
@@ -109,6 +110,48 @@ TEST_F(DamageTest, EveryFlippedByteOfAFooterIsNoticedBeforeAStrandGoesOnFromIt) 
     auto taken = StrandWriter::Take(Open(2), 0, {});
     ASSERT_TRUE(taken.ok()) << taken.status().ToString();
     EXPECT_EQ((*taken)->state()->AsText(), "state");
+  });
+}
+
+TEST_F(DamageTest, VerifyNamesTheDamagedChunkAndNotTheOnesAfterIt) {
+  Run(Codec::kNone, [&](StreamLog&) {
+    auto writer = StrandWriter::Take(Open(2), 0, {});
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(Append(**writer, Codec::kNone).ToString(), "Ok");
+    auto verify = [&] { return *Verify(*Open(3), {}); };
+    ASSERT_TRUE(verify().damaged.empty());
+    ASSERT_TRUE(verify().unchecked.empty());
+
+    std::vector<Entry> entries;
+    for (uint64_t step = 0; step < 4; ++step) entries.push_back(*StreamReader(Open(2)).Find(step, {}));
+    const std::string victim = entries[1].name.Key(), next = entries[2].name.Key(), last = entries[3].name.Key();
+
+    // A cell: its header still says how the next chunk must begin.
+    Flip(victim, entries[1].header_bytes + 60);
+    VerifyReport report = verify();
+    ASSERT_EQ(report.damaged.size(), 1u);
+    EXPECT_EQ(report.damaged[0].object, store_->Describe(victim));
+    EXPECT_TRUE(report.unchecked.empty());
+    Flip(victim, entries[1].header_bytes + 60);
+
+    // The header: nobody knows any more how the next chunk must begin, which is said of that one and of no other.
+    Flip(victim, 20);
+    report = verify();
+    ASSERT_EQ(report.damaged.size(), 1u);
+    EXPECT_EQ(report.damaged[0].object, store_->Describe(victim));
+    ASSERT_EQ(report.unchecked.size(), 1u);
+    EXPECT_EQ(report.unchecked[0].object, store_->Describe(next));
+    EXPECT_NE(report.unchecked[0].what.find(victim), std::string::npos);
+    Flip(victim, 20);
+
+    // The last one: it is the manifest that nothing can be compared with.
+    Flip(last, 20);
+    report = verify();
+    ASSERT_EQ(report.damaged.size(), 1u);
+    EXPECT_EQ(report.damaged[0].object, store_->Describe(last));
+    ASSERT_EQ(report.unchecked.size(), 1u);
+    EXPECT_NE(report.unchecked[0].what.find("ends as its manifest says"), std::string::npos);
+    Flip(last, 20);
+    EXPECT_TRUE(verify().damaged.empty());
   });
 }
 

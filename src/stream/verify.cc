@@ -27,7 +27,10 @@ class Verifier {
       return Note(log_.index().segments().Entries(ref, deadline_).status(), ref.Key());
     });
     HR_RETURN_IF_ERROR(Note(segments, "index/"));
-    if (!report_.damaged.empty()) return report_;  // what an index is damaged in cannot be found through it
+    if (!report_.damaged.empty()) {
+      report_.unchecked.push_back({log_.store().Describe("data/"), "chunks are found through the index, which is damaged"});
+      return report_;
+    }
 
     uint64_t expected = 0;
     Status walked = log_.index().ForEach(manifest, manifest.trim_block, UINT64_MAX, deadline_, [&](const Entry& entry) {
@@ -59,15 +62,34 @@ class Verifier {
     std::string key = entry.name.Key();
     std::string what = log_.store().Describe(key);
     HR_ASSIGN_OR_RETURN(std::optional<Object> object, log_.store().Get(key, deadline_));
+    if (object) report_.bytes += object->bytes.size();
+    Result<ChunkHeader> header = ReadHeader(entry, object, what);
+    if (!header.ok()) {
+      if (IsDamage(header.status())) LoseLink(entry, what);
+      return header.status();
+    }
+    // The chain first: whatever else is wrong with this chunk, its header says how the next one must begin.
+    Status chained = CheckLink(entry, *header, what);
+    HR_RETURN_IF_ERROR(CheckContent(entry, *header, object->bytes, what));
+    return chained;
+  }
+
+  Result<ChunkHeader> ReadHeader(const Entry& entry, const std::optional<Object>& object, const std::string& what) const {
     if (!object) return Status(Code::kNotFound, "it is missing");
-    report_.bytes += object->bytes.size();
-    if (object->bytes.size() != entry.bytes)
-      return Status(Code::kCorrupt, Cat("it has ", object->bytes.size(), " bytes, not ", entry.bytes));
-    HR_ASSIGN_OR_RETURN(ChunkHeader header,
-                        DecodeChunkHeader(object->bytes.span().first(entry.header_bytes), entry, info_, what));
+    const uint64_t bytes = object->bytes.size();
+    if (bytes < entry.header_bytes) return WrongSize(entry, bytes);
+    return DecodeChunkHeader(object->bytes.span().first(entry.header_bytes), entry, info_, what);
+  }
+
+  static Status WrongSize(const Entry& entry, uint64_t bytes) {
+    return Status(Code::kCorrupt, Cat("it has ", bytes, " bytes, not ", entry.bytes));
+  }
+
+  Status CheckContent(const Entry& entry, const ChunkHeader& header, const Bytes& chunk, const std::string& what) const {
+    if (chunk.size() != entry.bytes) return WrongSize(entry, chunk.size());
     for (uint32_t lane = 0; lane < info_.lanes; ++lane) {
       uint64_t offset = header.lane[lane].offset;
-      Bytes bytes = object->bytes.Slice(offset, header.lane[lane + 1].offset - offset);
+      Bytes bytes = chunk.Slice(offset, header.lane[lane + 1].offset - offset);
       HR_ASSIGN_OR_RETURN(std::vector<CellPlace> places, DecodeDirectory(bytes.span(), header, lane, what));
       for (uint32_t i = 0; i < places.size(); ++i) {
         std::string cell = Cat("step ", entry.first_step + i, ", lane ", lane);
@@ -75,21 +97,36 @@ class Verifier {
         HR_RETURN_IF_ERROR(ReadCell(raw, info_.columns, cell).status());
       }
     }
-    Bytes footer = object->bytes.Slice(header.footer_offset);
+    Bytes footer = chunk.Slice(header.footer_offset);
     HR_RETURN_IF_ERROR(DecodeFooter(footer, info_.uuid, entry.name, what).status());
     if (Crc32c(footer.span().first(footer.size() - 4)) != header.footer_crc)
       return Status(Code::kCorrupt, "its footer is another chunk's");
-    auto [link, first] = links_.try_emplace(entry.name.strand, header.edit.prev);
-    const Link before = first ? Manifest::FirstLink(info_, entry.name.strand) : link->second;
-    const bool after_end = sealed_ && AfterEnd(entry, before, header.edit.prev);
-    if (!first && link->second != header.edit.prev && !after_end)
-      return Status(Code::kCorrupt, Cat("it does not continue the chain of strand ", entry.name.strand));
-    if (first && entry.name.seq == 0 && header.edit.prev != before && !after_end) {
-      return Status(Code::kCorrupt, Cat("the chain of strand ", entry.name.strand, " does not begin with it"));
-    }
-    link->second = NextLink(header.edit);
-    next_block_[entry.name.strand] = entry.block + info_.strands;
     return {};
+  }
+
+  // Does it continue the chain of its strand? The next one is held to what this one says.
+  Status CheckLink(const Entry& entry, const ChunkHeader& header, const std::string& what) {
+    const uint16_t v = entry.name.strand;
+    const auto lost = lost_.extract(v);
+    const auto known = links_.find(v);
+    const bool first = known == links_.end();
+    const Link before = first ? Manifest::FirstLink(info_, v) : known->second;
+    const bool fits = before == header.edit.prev || (sealed_ && AfterEnd(entry, before, header.edit.prev));
+    links_[v] = NextLink(header.edit);
+    next_block_[v] = entry.block + info_.strands;
+    if (lost) {
+      report_.unchecked.push_back(
+          {what, Cat("whether it continues the chain of strand ", v, ", since ", lost.mapped(), " before it cannot be read")});
+      return {};
+    }
+    if (fits || (first && entry.name.seq != 0)) return {};  // what came before the first that is there has been trimmed
+    return Status(Code::kCorrupt, first ? Cat("the chain of strand ", v, " does not begin with it")
+                                        : Cat("it does not continue the chain of strand ", v));
+  }
+
+  void LoseLink(const Entry& entry, const std::string& what) {
+    links_.erase(entry.name.strand);
+    lost_[entry.name.strand] = what;
   }
 
   // The chunk that seals a stream follows the END of its strand, which no object holds: only its epoch is not known.
@@ -104,9 +141,15 @@ class Verifier {
 
   // The chain ends where the manifest says. Of a strand that ended, the last link is its END's, which no object holds.
   Status CheckEnd(const Manifest& manifest, uint16_t v) {
-    auto link = links_.find(v);
-    if (link == links_.end() || manifest.strands[v].ended || !report_.damaged.empty() || link->second == manifest.strands[v].link)
+    if (manifest.strands[v].ended) return {};
+    if (auto lost = lost_.find(v); lost != lost_.end()) {
+      report_.unchecked.push_back(
+          {log_.store().Describe(),
+           Cat("whether the chain of strand ", v, " ends as its manifest says, since ", lost->second, " cannot be read")});
       return {};
+    }
+    auto link = links_.find(v);
+    if (link == links_.end() || link->second == manifest.strands[v].link) return {};
     return Note(Status(Code::kCorrupt, Cat("strand ", v, " does not end with the chunk that the manifest names")),
                 manifest.LastChunk(v)->Key());
   }
@@ -116,6 +159,7 @@ class Verifier {
   const Deadline& deadline_;
   VerifyReport report_;
   std::map<uint16_t, Link> links_;
+  std::map<uint16_t, std::string> lost_;  // by strand: the chunk that should say how the next one begins, and cannot be read
   std::map<uint16_t, uint64_t> next_block_;
   bool sealed_ = false;
 };

@@ -16,6 +16,7 @@ struct Damage {
 
 struct VerifyReport {
   std::vector<Damage> damaged;
+  std::vector<Damage> unchecked;  // what nobody can say of other objects, which may well be whole, because of the damage
   uint64_t chunks = 0, segments = 0, recipe_objects = 0, steps = 0, bytes = 0;
 };
 

@@ -347,7 +347,7 @@ def cut(path: Path) -> None:
 def test_a_damaged_chunk_is_named_and_never_shown(headrace: Headrace, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     stream = tmp_path / "s"
     create(headrace, stream)
-    append(headrace, stream, lines(tmp_path / "a.jsonl", [{"x": list(range(500))}, {"x": [1]}]))
+    append(headrace, stream, lines(tmp_path / "a.jsonl", [{"x": list(range(500))}, {"x": [1]}, {"x": [2]}]))
     victim = Path(headrace("inspect", stream, "--step", "0", "--json").json["chunk"]["object"].removeprefix("file://"))
     victim.chmod(0o644)
     damage(victim)
@@ -355,9 +355,15 @@ def test_a_damaged_chunk_is_named_and_never_shown(headrace: Headrace, tmp_path: 
     assert done.status == 1
     assert done.json["ok"] is False
     assert [item["object"] for item in done.json["damaged"]] == [f"file://{victim}"]
+    # The chunk after it is whole. Whether it continues the chain is known as long as the header of the damaged one can be read.
+    after = headrace("inspect", stream, "--step", "1", "--json").json["chunk"]["object"]
+    unchecked = [after] if damage is Path.unlink else []
+    assert [item["object"] for item in done.json["unchecked"]] == unchecked
     people = headrace("verify", stream)
     assert people.status == 1
     assert str(victim) in people.out
+    assert f"not checked: {after}" in people.out or not unchecked
+    assert "1 damaged object among 3 steps" in people.out
     if damage is not cut:  # what a cut takes away is the footer, which a reader of cells does not need
         fails(headrace, "cat", stream, "--step", "0", code="Corrupt", says=str(victim))
     assert headrace("cat", stream, "--step", "1").status == 0
