@@ -77,20 +77,24 @@ Result<Loader::Turn> Loader::Next(Instant until) {
       Duration waited = now - *waiting_since_;
       if (waited >= options_.timeout) {
         waiting_since_.reset();
-        warned_ = false;
+        warned_ = looked_ = false;
         lock.unlock();
         return Stalled(step, *prefetch, waited);
       }
       if (waited >= options_.warn_after && !warned_) {
-        warned_ = true;
+        warned_ = looked_ = true;
         lock.unlock();
         HR_LOG(kWarning, "training waits for data", {"stream", log_->store().Describe()}, {"step", step},
                {"seconds", Seconds(waited)}, {"why", prefetch->Waiting()});
+      } else if (waited >= options_.timeout / 2 && !looked_) {
+        looked_ = true;
+        lock.unlock();
+        prefetch->LookWhoIsLate();
       }
       return Turn{Turn::kNotYet, std::nullopt};
     }
     waiting_since_.reset();
-    warned_ = false;
+    warned_ = looked_ = false;
     if (turn->kind == Prefetch::Turn::kEnd) return Turn{Turn::kEnd, std::nullopt};
     cursor_ = step + 1;
     ++handed_over_;

@@ -117,7 +117,7 @@ class Loader {
   std::vector<Drawn> drawn_;  // the last few, by their last hand-over
 
   std::optional<Instant> waiting_since_;
-  bool warned_ = false;
+  bool warned_ = false, looked_ = false;
   uint64_t handed_over_ = 0;
   Duration wait_{};
   Duration first_wait_{};

@@ -13,6 +13,7 @@
 #include "store/faulty_store.h"
 #include "store/memory_store.h"
 #include "store/slow_store.h"
+#include "stream/owners.h"
 #include "stream/strand_writer.h"
 
 namespace headrace {
@@ -396,6 +397,49 @@ TEST_F(LoaderTest, ANewStepIsSeenSoonAndASilentStrandIsNamed) {
     // The cursor did not move: what comes later is handed over.
     Append(1);
     EXPECT_EQ(Next(*loader)->step->number(), 3u);
+  });
+}
+
+TEST_F(LoaderTest, AStallSaysWhetherTheOwnerOfTheStrandIsStillThere) {
+  simulation_.Run([&] {
+    Create(Info(2, 2, 1));
+    Append(3);
+    const std::string owner = OwnerText(log_->owner());
+    const std::string key = Cat("status/producer-mill-", owner.substr(0, 8));
+    auto says = [&](const std::string& status) { ASSERT_TRUE(memory_->Put(key, Body(status), {}).ok()); };
+    auto stalled = [&](Duration timeout) {
+      auto loader = Open(memory_, {.lanes = {0, 2}, .timeout = timeout});
+      for (uint64_t s = 0; s < 3; ++s) EXPECT_EQ(Next(*loader)->step->number(), s);
+      auto turn = Next(*loader);
+      EXPECT_EQ(turn.code(), Code::kStalled);
+      return turn.status().message();
+    };
+    auto expect = [](const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; };
+    says(R"({"counter":7,"strands":[],"left":true})");
+    expect(stalled(seconds(30)), Cat("nobody holds that strand any more: its last owner mill (", owner, ") has ended"));
+    expect(stalled(seconds(30)), "start one with the stream's recipe");
+    says(R"({"counter":8,"strands":[0]})");
+    expect(stalled(seconds(30)), "has let go of it");
+
+    says(R"({"counter":9,"strands":[0,1]})");
+    expect(stalled(seconds(300)), "whose owner has given no sign of life for ");
+    expect(stalled(seconds(16)), "whose owner has given no sign of life for ");  // also if no warning came before
+    std::string text = stalled(seconds(2));
+    expect(text, Cat("strand 1 makes it (owner mill (", owner, ")"));
+    EXPECT_EQ(text.find("sign of life"), std::string::npos) << "too short to tell: " << text;
+
+    bool done = false;
+    simulation_.Start("mill", [&] {
+      for (int counter = 10; !done; ++counter, simulation_.SleepFor(seconds(2)))
+        says(Cat(R"({"counter":)", counter, R"(,"strands":[0,1]})"));
+    });
+    text = stalled(seconds(300));
+    done = true;
+    EXPECT_EQ(text.find("sign of life"), std::string::npos) << text;
+    expect(text, "strand 1 makes it (owner mill (");
+    // Nonsense is nothing that anybody said.
+    says(R"({"counter":"x","strands":3,"left":"yes"})");
+    expect(stalled(seconds(30)), "strand 1 makes it (owner mill (");
   });
 }
 

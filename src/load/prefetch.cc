@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "load/arrange.h"
-#include "load/late.h"
 
 namespace headrace {
 namespace {
@@ -390,6 +389,12 @@ Result<Prefetch::Turn> Prefetch::Take(uint64_t step, Instant until) {
   }
 }
 
+LateOwner Prefetch::LookWhoIsLate(const Manifest& manifest) {
+  return late_.Look(log_->store(), log_->clock(), manifest, log_->info(), Deadline::After(log_->clock(), kTimeForNames));
+}
+
+void Prefetch::LookWhoIsLate() { (void)LookWhoIsLate(log_->known()->manifest); }
+
 std::string Prefetch::Waiting() {
   std::unique_lock lock(mutex_);
   std::string text;
@@ -400,9 +405,8 @@ std::string Prefetch::Waiting() {
   } else {
     lock.unlock();
     StreamLog::StatePtr state = log_->known();
-    const OwnerNames names = ReadOwnerNames(log_->store(), Deadline::After(log_->clock(), kTimeForNames));
-    text =
-        Cat("the stream has ", state->manifest.frontier_step, " steps so far: ", WhoIsLate(state->manifest, log_->info(), names));
+    text = Cat("the stream has ", state->manifest.frontier_step,
+               " steps so far: ", WhoIsLate(state->manifest, log_->info(), LookWhoIsLate(state->manifest)));
     lock.lock();
   }
   if (!trouble_.ok()) text += Cat("; the store's last answer: ", trouble_.message());

@@ -23,6 +23,7 @@
 #include "load/depth.h"
 #include "load/habit.h"
 #include "load/lane_landing.h"
+#include "load/late.h"
 #include "load/packed.h"
 #include "load/step.h"
 #include "load/step_ranges.h"
@@ -75,6 +76,8 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
 
   // Why the trainer waits, for a person.
   std::string Waiting();
+  // Remembers whom everybody waits for, so that a later `Waiting` can say whether that one has given a sign since.
+  void LookWhoIsLate();
 
   struct Level {
     uint64_t blocks = 0;  // held or on their way
@@ -109,6 +112,7 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
            std::shared_ptr<LoadCounts> counts, PrefetchOptions options);
 
   void Spawn(std::function<void(Prefetch&)> work);
+  LateOwner LookWhoIsLate(const Manifest& manifest);
   void Follow();
   Result<std::optional<Entry>> NextEntry(uint64_t step);
   bool HasRoom(uint64_t bytes) const;
@@ -134,6 +138,7 @@ class Prefetch : public std::enable_shared_from_this<Prefetch> {
   const PrefetchOptions options_;
   const std::optional<PackedColumns> packed_;
   std::stop_source stop_;
+  LateOwnerWatch late_;
 
   std::mutex mutex_;
   std::unique_ptr<Signal> changed_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "headrace/store.h"
 
@@ -17,6 +18,18 @@ using OwnerNames = std::map<std::string, std::string>;
 
 // One listing; none if the store does not answer: this is for messages only.
 OwnerNames ReadOwnerNames(ObjectStore& store, const Deadline& deadline);
+
+// What a producer says of itself in its status object; nothing if it has none (writers that no recipe describes), or the store does not answer.
+struct OwnerStatus {
+  std::string name;
+  bool said = false;
+  bool left = false;  // it ended in an orderly way
+  uint64_t counter = 0;  // counts up as long as it lives
+  std::vector<uint64_t> strands;  // that it holds
+};
+// One listing and one get: for messages only.
+OwnerStatus ReadOwnerStatus(ObjectStore& store, uint64_t owner, const Deadline& deadline);
+
 // What people call this one; empty if nobody knows.
 std::string OwnerName(uint64_t owner, const OwnerNames& names);
 // "trainer-3 (4f3a09bb2c1d7e65)", or the number alone.
