@@ -298,6 +298,19 @@ def stream_of(recipe: Any) -> str:  # noqa: ANN401
     return producing.stream_of(recipe)
 
 
+def require_same(recipe: Any, stream: str) -> None:  # noqa: ANN401
+    """Of a rank that starts no producers: its recipe is the stream's, or it is told what differs, as the others are."""
+    from headrace import producing
+
+    try:
+        producing.compare(recipe, stream)
+    except (errors.Conflict, errors.InvalidArgument):
+        raise
+    except errors.Error as error:
+        # This rank reads what is there and needs nothing else: the ranks that make it have compared.
+        _log.warning("cannot tell whether %s was made by this rank's recipe: %s", stream, error)
+
+
 def starts_producers(is_first: bool) -> bool:
     """Whether this process is the one of its machine that does."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"):

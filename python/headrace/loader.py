@@ -163,7 +163,7 @@ class Loader(OpenStream):
             self._core.collect(600.0 if collect is True else collect, 60.0)
 
     def _open_recipe(self, recipe: Any, uri: str | None, count: int, how: tuple[Any, ...]) -> _core.Loader:  # noqa: ANN401
-        from headrace.embedded import Producers, open_when_there, starts_producers, stream_of
+        from headrace.embedded import Producers, open_when_there, require_same, starts_producers, stream_of
 
         stream = str(uri) if uri is not None else stream_of(recipe)
         self._producers = Producers(recipe, stream, count) if starts_producers(self._mesh.is_first) else None
@@ -171,6 +171,8 @@ class Loader(OpenStream):
             core = open_when_there(lambda: _core.Loader(stream, *how), how[2], self._producers)
             if self._producers is not None:
                 self._producers.wait_until_known(max(60.0, how[2]))  # a child starts, and its transforms
+            else:
+                require_same(recipe, stream)
         except BaseException:
             if self._producers is not None:
                 self._producers.stop()

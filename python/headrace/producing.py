@@ -133,3 +133,10 @@ def stream_of(recipe: AnyRecipe) -> str:
     inherited: list[int] = []
     with recipe_words(recipe, inherited) as named:
         return run(["produce", *named, "--print-stream"], inherited=inherited)["stream"]
+
+
+def compare(recipe: AnyRecipe, stream: str) -> None:
+    """Raises `Conflict` if the stream is another recipe's. Reads a few small objects, nothing of the lake."""
+    inherited: list[int] = []
+    with recipe_words(recipe, inherited) as named:
+        run(["produce", *named, "--stream", stream, "--compare"], inherited=inherited)

@@ -6,6 +6,9 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "produce/last_steps.h"
+#include "produce/strand_feed.h"
+#include "store/memory_store.h"
 
 namespace headrace {
 namespace {
@@ -143,6 +146,8 @@ std::string Differences(const StreamRecipe& own, const StreamRecipe& kept, const
   return text;
 }
 
+uint32_t NewestMixture(const Manifest& manifest) { return manifest.mixtures.empty() ? 0 : manifest.mixtures.back().number; }
+
 Status CheckSources(const Recipe& recipe, const StreamMixture& mixture, const std::string& stream) {
   for (const SourceSpec& spec : recipe.sources) {
     auto known = std::ranges::find_if(mixture.sources, [&](const StreamSource& source) { return source.spec.name == spec.name; });
@@ -161,6 +166,14 @@ Status CheckSources(const Recipe& recipe, const StreamMixture& mixture, const st
 }
 
 }  // namespace
+
+Status LessThanAStep(const Recipe& recipe, const std::string& then) {
+  return Status(Code::kInvalidArgument, Cat(recipe.name, ": all that the sources have is less than one step of ",
+                                            recipe.StepSize(0), recipe.pack ? " sequences" : " samples",
+                                            ", so that there is nothing to train on. Make steps smaller (`step`), ",
+                                            recipe.drop_last ? "keep a last step that is not full (`drop_last: false`), " : "",
+                                            "or give the sources more files. ", then));
+}
 
 bool HasNothing(const Manifest& manifest) {
   return manifest.frontier_step == 0 && manifest.tail.empty() && manifest.parked.empty() && !manifest.finished;
@@ -230,6 +243,31 @@ std::vector<const Inventory*> InventoriesOf(const Sources& sources) {
   return inventories;
 }
 
+// Plans as whoever finishes the stream would if no strand had filled a block, until there is a step.
+Result<bool> HasAStep(const LoadedRecipe& lake, const StreamDraft& draft, const Sources& sources, const CellLayout& layout,
+                      const Deadline& deadline) {
+  struct Line {
+    std::unique_ptr<StrandFeed> feed;
+    std::unique_ptr<Planner> planner;
+  };
+  std::vector<Line> lines;
+  LastSteps last{lake.recipe, sources.size(), draft.recipe.first.mix, lake.Cost()};
+  last.most = 1;
+  bool found = false;
+  const auto open = [&](uint16_t strand) -> Result<EndingStrand> {
+    HR_RETURN_IF_ERROR(deadline.Check(RealClock(), "looking for the first step"));
+    auto feed = std::make_unique<StrandFeed>(lake.recipe, sources, layout.kept, strand, deadline);
+    auto planner = std::make_unique<Planner>(lake.recipe, draft.recipe.first.Names(), *feed, lake.Cost());
+    lines.push_back({std::move(feed), std::move(planner)});
+    return EndingStrand{lines.back().feed.get(), lines.back().planner.get(), draft.info.blocks.FirstStep(strand)};
+  };
+  HR_RETURN_IF_ERROR(PlanLastSteps(last, static_cast<uint16_t>(draft.info.strands), open, [&](const StepPlan&) {
+    found = true;
+    return Status();
+  }));
+  return found;
+}
+
 }  // namespace
 
 Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& options, ObjectStore& store,
@@ -286,7 +324,43 @@ Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& opt
     }
   }
   info.recipe_hash = draft.recipe.Hash();
+  if (draft.inventory_bytes < options.try_below_bytes) {
+    // What else may be wrong is told by whoever makes the steps, with what it tolerates.
+    const Result<bool> some = HasAStep(lake, draft, sources, layout, deadline);
+    if (some.ok() && !*some) return LessThanAStep(recipe, "Nothing was written");
+  }
   return draft;
+}
+
+namespace {
+
+// What was fixed when the stream was begun is what the recipe says.
+Status CheckWords(const StreamRecipe& own, const StreamRecipe& kept, const Recipe& recipe, StreamLog& log,
+                  const Manifest& manifest, const Deadline& deadline) {
+  if (own.Hash() == log.info().recipe_hash) return {};
+  HR_ASSIGN_OR_RETURN(const StreamMixture now, ReadMixture(log, kept, NewestMixture(manifest), deadline));
+  return Status(
+      Code::kConflict,
+      Cat("the stream ", log.store().Describe(), " was begun with another recipe than ", recipe.name, ":",
+          Differences(own, kept, recipe, now),
+          HasNothing(manifest)
+              ? Cat("\nThe stream has no step yet: if nobody else is at it, ", HowToDelete(log.store()), " and start again")
+              : "\nOn a living stream the mixture, lead, retain, bad_samples and new sources may change (`headrace mix "
+                "--help`); for everything else begin another stream"));
+}
+
+}  // namespace
+
+Status CompareRecipe(const Recipe& recipe, bool holdout, StreamLog& log, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(const StreamRecipe kept, ReadStreamRecipe(log, deadline));
+  HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log.Refresh(deadline));
+  StreamRecipe own;
+  own.canonical = recipe.Canonical();
+  own.fingerprints = kept.fingerprints;
+  own.holdout = holdout;
+  HR_RETURN_IF_ERROR(CheckWords(own, kept, recipe, log, state->manifest, deadline));
+  HR_ASSIGN_OR_RETURN(const StreamMixture now, ReadMixture(log, kept, NewestMixture(state->manifest), deadline));
+  return CheckSources(recipe, now, log.store().Describe());
 }
 
 Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecipe> lake, StreamContext context,
@@ -299,7 +373,13 @@ Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecip
   Result<std::shared_ptr<StreamLog>> log = StreamLog::Open(context, deadline);
   if (log.code() == Code::kNotFound) {
     if (options.require_safe) HR_RETURN_IF_ERROR(options.require_safe());
-    HR_ASSIGN_OR_RETURN(StreamDraft draft, DraftStream(*opened->lake_, options, store, deadline));
+    // Refused or not, a draft leaves nothing behind: others may be at the same stream, so nothing could be taken back.
+    MemoryStore drafted("draft");
+    HR_ASSIGN_OR_RETURN(StreamDraft draft, DraftStream(*opened->lake_, options, drafted, deadline));
+    for (const StreamSource& source : draft.recipe.first.sources) {
+      HR_ASSIGN_OR_RETURN(const Bytes inventory, GetByContent(drafted, source.inventory, deadline));
+      HR_RETURN_IF_ERROR(PutByContent(store, "inventory", inventory.ToString(), deadline).status());
+    }
     HR_ASSIGN_OR_RETURN(draft.info.recipe, PutByContent(store, "recipe", draft.recipe.ToJson(), deadline));
     Random random = context.random.Fork("uuid");
     for (unsigned char& byte : draft.info.uuid) byte = static_cast<unsigned char>(random.Next());
@@ -317,22 +397,11 @@ Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecip
   own.fingerprints = opened->lake_->Fingerprints();
   own.holdout = options.holdout;
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, opened->log_->Refresh(deadline));
-  const uint32_t newest = state->manifest.mixtures.empty() ? 0 : state->manifest.mixtures.back().number;
-  if (own.Hash() != opened->log_->info().recipe_hash) {
-    HR_ASSIGN_OR_RETURN(const StreamMixture now, ReadMixture(*opened->log_, opened->kept_, newest, deadline));
-    return Status(
-        Code::kConflict,
-        Cat("the stream ", store.Describe(), " was begun with another recipe than ", recipe.name, ":",
-            Differences(own, opened->kept_, recipe, now),
-            HasNothing(state->manifest)
-                ? Cat("\nThe stream has no step yet: if nobody else is at it, ", HowToDelete(store), " and start again")
-                : "\nOn a living stream the mixture, lead, retain, bad_samples and new sources may change (`headrace mix "
-                  "--help`); for everything else begin another stream"));
-  }
+  HR_RETURN_IF_ERROR(CheckWords(own, opened->kept_, recipe, *opened->log_, state->manifest, deadline));
   opened->layout_ = LayoutOf(opened->log_->info().columns);
   opened->sources_ =
       std::make_unique<Sources>(recipe, opened->lake_->transforms, opened->lake_->cost, options.holdout, options.memory);
-  HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, opened->Mixture(newest, deadline));
+  HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, opened->Mixture(NewestMixture(state->manifest), deadline));
   HR_RETURN_IF_ERROR(CheckSources(recipe, *mixture, store.Describe()));
   opened->memory_need_ = NeedOf(recipe, InventoriesOf(*opened->sources_), options.strands);
   if (options.require_memory) HR_RETURN_IF_ERROR(options.require_memory(opened->memory_need_));

@@ -27,6 +27,9 @@ struct LakeOptions {
   uint32_t strands = UINT32_MAX;  // that are taken at the most
   std::function<Status(const MemoryNeed& need)>
       require_memory;  // whether there is enough; asked before a stream is created, and when it is opened
+  // Of a lake with fewer bytes it is tried whether it holds a step at all, by planning one, and a draft is refused if it does not (0: never). A larger one
+  // is not worth the time before the first step.
+  uint64_t try_below_bytes = 0;
   std::function<Status()> require_safe;  // whether the store may be committed to; asked before a stream is created
   std::function<void(const std::string& what, uint64_t done, uint64_t of)> progress;
 };
@@ -55,6 +58,8 @@ struct StreamDraft {
 // Lists and looks into all sources, and puts the inventories into `store` (for a dry run: one in memory).
 Result<StreamDraft> DraftStream(const LoadedRecipe& lake, const LakeOptions& options, ObjectStore& store,
                                 const Deadline& deadline);
+// What somebody is told whose lake is too small; `then` is what else there is to do.
+Status LessThanAStep(const Recipe& recipe, const std::string& then);
 // The source's inventory, made anew and put into `store`.
 Result<StreamSource> TakeInventory(const Recipe& recipe, const SourceSpec& spec, size_t sources, const LakeOptions& options,
                                    ObjectStore& store, const Deadline& deadline);
@@ -63,6 +68,10 @@ Result<StreamSource> TakeInventory(const Recipe& recipe, const SourceSpec& spec,
 bool HasNothing(const Manifest& manifest);
 // How a person gets rid of what is in the store, for a message.
 std::string HowToDelete(const ObjectStore& store);
+
+// Whether the stream is this recipe's: kConflict, with what differs, if it is not. Reads a few small objects and nothing of the lake; the contents of
+// tokenizers and of Python code are taken to be what the stream remembers: only who makes steps has to load them.
+Status CompareRecipe(const Recipe& recipe, bool holdout, StreamLog& log, const Deadline& deadline);
 
 class LakeStream {
  public:

@@ -177,13 +177,8 @@ Result<StrandLine::Made> StrandLine::Finish(const Deadline& deadline) {
   };
   HR_RETURN_IF_ERROR(PlanLastSteps(last, static_cast<uint16_t>(info.strands), open, take));
   if (last.frontier + made.steps == 0) {
-    return Status(
-        Code::kInvalidArgument,
-        Cat(recipe.name, ": all that the sources have is less than one step of ", recipe.StepSize(0),
-            recipe.pack ? " sequences" : " samples", ", so that there is nothing to train on. Make steps smaller (`step`), ",
-            recipe.drop_last ? "keep a last step that is not full (`drop_last: false`), " : "",
-            "or give the sources more files. Nothing was made; the stream has noted the files and the recipe, so then ",
-            HowToDelete(lake_.log()->store()), " before you start again"));
+    return LessThanAStep(recipe, Cat("Nothing was made; the stream has noted the files and the recipe, so then ",
+                                     HowToDelete(lake_.log()->store()), " before you start again"));
   }
   made.bytes = chunk.bytes();
   if (made.steps > 0) HR_RETURN_IF_ERROR(PutLineage(lineage, *mixture, deadline));

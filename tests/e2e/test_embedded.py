@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -245,19 +246,39 @@ def test_another_recipe_is_refused_on_a_stream_in_the_making(recipe: Path) -> No
         hr.Loader(recipe=recipe, timeout=60)
 
 
-def test_what_the_error_about_a_small_lake_says_helps(recipe: Path) -> None:
+def test_another_recipe_is_refused_on_ranks_that_start_no_producers(recipe: Path) -> None:
+    hr.produce(recipe, steps=4)
+    other = recipe.with_name("other.yaml")
+    other.write_text(recipe.read_text().replace("seed: 3", "seed: 4"))
+    with pytest.raises(hr.Conflict, match="seed: 3 in the stream, 4 in the recipe"):
+        hr.Loader(recipe=other, dp=(1, 2), timeout=60)
+    # It needs nothing of the lake for that.
+    shutil.rmtree(recipe.parent / "lake")
+    with hr.Loader(recipe=recipe, dp=(1, 2), timeout=60) as loader:
+        assert loader._producers is None
+        assert next(iter(loader)).number == 0
+
+
+def test_a_lake_of_less_than_one_step_leaves_no_stream_behind(recipe: Path) -> None:
     text = recipe.read_text().replace("drop_last: false", "drop_last: true")
     recipe.write_text(text.replace("step: {sequences: 8}", "step: {sequences: 4000}"))
-    small = pytest.raises(hr.InvalidArgument, match="less than one step")
-    with small as refused, hr.Loader(recipe=recipe, timeout=60) as loader:
+    small = pytest.raises(hr.InvalidArgument, match=r"less than one step.*Nothing was written")
+    with small, hr.Loader(recipe=recipe, timeout=60) as loader:
         next(iter(loader))
+    assert not list((recipe.parent / "out").rglob("*"))
     recipe.write_text(text)
-    with pytest.raises(hr.Conflict, match="no step yet") as again:
+    with hr.Loader(recipe=recipe, timeout=60) as loader:
+        assert next(iter(loader)).number == 0
+
+
+def test_what_the_error_about_a_stream_without_steps_says_helps(recipe: Path) -> None:
+    hr.produce(recipe, steps=0)
+    recipe.write_text(recipe.read_text().replace("seed: 3", "seed: 4"))
+    with pytest.raises(hr.Conflict, match="no step yet") as refused:
         hr.Loader(recipe=recipe, timeout=60)
-    for error in (refused, again):
-        advice = re.search(r"`(rm -r [^`]*)`", str(error.value))
-        assert advice is not None
-        assert advice[1] == f"rm -r {recipe.parent / 'out'}"
+    advice = re.search(r"`(rm -r [^`]*)`", str(refused.value))
+    assert advice is not None
+    assert advice[1] == f"rm -r {recipe.parent / 'out'}"
     subprocess.run(advice[1].split(), check=True)
     with hr.Loader(recipe=recipe, timeout=60) as loader:
         assert next(iter(loader)).number == 0

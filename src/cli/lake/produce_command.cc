@@ -27,6 +27,8 @@ namespace {
 
 // Windows shrink to what there is, but a row group of the lake has to fit, and a block of the stream.
 constexpr uint64_t kLeastMemory = 16'000'000;
+// A lake that holds less than one step has no more than this, as a rule.
+constexpr uint64_t kSmallLake = 64'000'000;
 
 // With less than this, memory that was freed goes back to the system at once; with more it is kept, because clearing it anew takes a third of the time
 // (main.cc). And one heap for all threads, Arrow's among them: each would keep its own.
@@ -80,6 +82,7 @@ class ProduceCommand final : public Command {
     app.add_flag("--no-probe", no_probe_, "do not try whether the store is safe to commit to");
     app.add_option("--replaces", options_.replaces, "the process that this one is started instead of, which is dead")->group("");
     app.add_option("--opened-fd", opened_fd_, "write a byte there once the stream is open and is this recipe's")->group("");
+    app.add_flag("--compare", compare_, "only say whether the stream is this recipe's")->group("");
     app.add_flag("--print-stream", print_stream_, "say which stream the recipe fills, and do nothing");
     app.footer(
         "Start it on as many machines as you like: they share the strands, and the stream is the same whatever happens to them. Ctrl-C at\n"
@@ -105,6 +108,7 @@ class ProduceCommand final : public Command {
       console.Say(uri);
       return kDone;
     }
+    if (compare_) return Compare(console, recipe, uri, stop);
     if (producers_ > 1) return RunMany(console, uri, stop);
     Result<ExitStatus> done = RunOne(console, std::move(recipe), uri, stop);
     if (done.code() == Code::kCancelled && stop.stop_requested()) return kStopped;  // before it had begun with anything
@@ -112,6 +116,16 @@ class ProduceCommand final : public Command {
   }
 
  private:
+  // For a rank that starts no producer.
+  Result<ExitStatus> Compare(const Console& console, const Recipe& recipe, const std::string& uri, std::stop_token stop) const {
+    HR_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(uri));
+    const Deadline deadline = Deadline::After(RealClock(), std::chrono::seconds(60), std::move(stop));
+    HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, StreamLog::Open(ContextForCommand(opened), deadline));
+    HR_RETURN_IF_ERROR(CompareRecipe(recipe, split_ == "holdout", *log, deadline));
+    if (console.json()) console.SayJson({{"stream", uri}});
+    return kDone;
+  }
+
   Result<ExitStatus> RunOne(const Console& console, Recipe recipe, const std::string& uri, std::stop_token stop) {
     if (memory_ < kAmple) GiveBackAtOnce();
     if (opened_fd_ >= 0) fcntl(opened_fd_, F_SETFD, FD_CLOEXEC);  // not for the workers of transforms
@@ -124,6 +138,7 @@ class ProduceCommand final : public Command {
     lake_options.memory = memory_ / 2;
     lake_options.threads = threads_;
     lake_options.strands = capacity_;
+    lake_options.try_below_bytes = kSmallLake;
     lake_options.require_memory = [this, name = recipe.name](const MemoryNeed& need) -> Status {
       // Nobody has said how much it may be: then it is what the recipe needs.
       if (!chosen_memory_) memory_ = std::max(memory_, need.least());
@@ -332,7 +347,7 @@ class ProduceCommand final : public Command {
   std::optional<uint64_t> steps_;
   bool no_probe_ = false;
   int opened_fd_ = -1;
-  bool print_stream_ = false;
+  bool print_stream_ = false, compare_ = false;
   ProducerOptions options_;
 };
 
