@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "cli/stream_for_command.h"
 #include "cli/table.h"
+#include "feedback/fold_feedback.h"
 #include "stream/collector.h"
 
 namespace headrace::cli {
@@ -25,7 +26,8 @@ class GcCommand final : public Command {
     app.add_flag("--dry-run", options_.dry_run, "say what would go, change nothing");
     AddDuration(app, "--grace", options_.grace, "how long to wait before deleting, for readers that are behind (60s)");
     app.footer(
-        "Everything before the lowest pin goes; without any pin, no step goes. May run at any time, in any number, and be killed.\n"
+        "Everything before the lowest pin goes; without any pin, no step goes. What trainers reported of such steps stays, in fewer objects.\n"
+        "May run at any time, in any number, and be killed.\n"
         "\n"
         "  headrace gc /data/live --dry-run\n"
         "  headrace gc s3://bucket/live --grace 5m --json");
@@ -35,6 +37,8 @@ class GcCommand final : public Command {
     HR_ASSIGN_OR_RETURN(std::shared_ptr<StreamLog> log, OpenStreamForCommand(uri_, stop));
     bool pinned = log->known()->manifest.LowestPin().has_value();
     HR_ASSIGN_OR_RETURN(Collected collected, Collect(log, stop));
+    HR_ASSIGN_OR_RETURN(const FoldedFeedback folded,
+                        FoldFeedback(*log, collected.trim_step, options_.dry_run, Deadline::OnlyStop(stop)));
     if (console.json()) {
       console.SayJson({{"dry_run", options_.dry_run},
                        {"trim", collected.trim_step},
@@ -47,7 +51,9 @@ class GcCommand final : public Command {
                        {"segments", collected.segments},
                        {"intents", collected.intents},
                        {"manifests", collected.manifests},
-                       {"expired_pins", collected.expired_pins}});
+                       {"expired_pins", collected.expired_pins},
+                       {"feedback_objects", folded.objects},
+                       {"feedback_folds", folded.folds}});
     }
     console.Say(options_.dry_run ? "would delete" : "deleted");
     Table table;
@@ -60,6 +66,11 @@ class GcCommand final : public Command {
     add("intents", collected.intents, 0);
     add("old manifests", collected.manifests, 0);
     for (const std::string& line : table.Lines()) console.Say(line);
+    if (folded.objects > 0) {
+      console.Say(fmt::format("{} {} objects with reports of steps before {} into {}", options_.dry_run ? "would fold" : "folded",
+                              Grouped(static_cast<double>(folded.objects)), collected.trim_step,
+                              Grouped(static_cast<double>(folded.folds))));
+    }
     if (collected.expired_pins > 0) console.Say(fmt::format("{} pins had expired", collected.expired_pins));
     if (collected.kept_chunks > 0) {
       console.Say(fmt::format(

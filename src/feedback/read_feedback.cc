@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <tuple>
 
 #include "base/executor.h"
@@ -11,6 +12,7 @@ namespace headrace {
 namespace {
 
 constexpr size_t kSideBySide = 16;
+constexpr int kRounds = 5;
 
 // A report, and its place among all others: later ones are greater.
 struct Placed {
@@ -95,44 +97,60 @@ Result<std::vector<std::string>> ListBetween(ObjectStore& store, uint64_t first,
 struct Fetched {
   std::vector<FeedbackObject> objects;
   std::vector<std::pair<std::string, std::string>> damaged;
+  uint64_t whole = 0;  // objects without damage
+  bool gone = false;  // some of them: folded meanwhile, or deleted by somebody
 };
 
-Result<Fetched> Fetch(StreamLog& log, const std::vector<std::string>& keys, const Deadline& deadline) {
-  std::vector<Result<FeedbackObject>> results(keys.size(), Status(Code::kInternal, "not read"));
+Status Decode(const std::string& text, const std::string& name, Fetched& fetched) {
+  for (const std::string_view part : SplitFold(text)) {
+    Result<FeedbackObject> object = DecodeFeedback(part);
+    if (object.ok()) {
+      fetched.objects.push_back(*std::move(object));
+    } else if (object.code() == Code::kCorrupt || object.code() == Code::kUnsupported) {
+      fetched.damaged.emplace_back(name, object.status().message());
+    } else {
+      return object.status();
+    }
+  }
+  return {};
+}
+
+Status Fetch(StreamLog& log, const std::vector<std::string>& keys, Fetched& fetched, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(const std::vector<std::optional<std::string>> texts, GetFeedback(log, keys, deadline));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!texts[i]) {
+      fetched.gone = true;
+    } else {
+      const size_t damaged = fetched.damaged.size();
+      HR_RETURN_IF_ERROR(Decode(*texts[i], log.store().Describe(keys[i]), fetched));
+      fetched.whole += fetched.damaged.size() == damaged ? 1 : 0;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::optional<std::string>>> GetFeedback(StreamLog& log, const std::vector<std::string>& keys,
+                                                            const Deadline& deadline) {
+  std::vector<Result<std::optional<Object>>> results(keys.size(), Status(Code::kInternal, "not read"));
   {
     std::atomic<size_t> next = 0;
     TaskGroup readers(*log.context().executor);
     for (size_t i = 0; i < std::min(kSideBySide, keys.size()); ++i) {
       readers.Spawn([&] {
-        for (size_t at = next++; at < keys.size(); at = next++) {
-          Result<std::optional<Object>> object = log.store().Get(keys[at], deadline);
-          if (!object.ok()) {
-            results[at] = object.status();
-          } else if (!*object) {
-            results[at] = Status(Code::kNotFound, "it is gone");  // somebody deletes old ones
-          } else {
-            results[at] = DecodeFeedback((*object)->bytes.AsText());
-          }
-        }
+        for (size_t at = next++; at < keys.size(); at = next++) results[at] = log.store().Get(keys[at], deadline);
       });
     }
     readers.Wait();
   }
-  Fetched fetched;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const Code code = results[i].code();
-    if (results[i].ok()) {
-      fetched.objects.push_back(*std::move(results[i]));
-    } else if (code == Code::kCorrupt || code == Code::kUnsupported) {
-      fetched.damaged.emplace_back(log.store().Describe(keys[i]), results[i].status().message());
-    } else if (code != Code::kNotFound) {
-      return results[i].status();
-    }
+  std::vector<std::optional<std::string>> texts;
+  for (Result<std::optional<Object>>& result : results) {
+    HR_RETURN_IF_ERROR(result.status());
+    texts.push_back(*result ? std::optional((*result)->bytes.ToString()) : std::nullopt);
   }
-  return fetched;
+  return texts;
 }
-
-}  // namespace
 
 SourceLoss StepFeedback::total() const {
   SourceLoss total;
@@ -163,10 +181,23 @@ Result<Feedback> ReadFeedback(StreamLog& log, uint64_t first, uint64_t end, cons
   Feedback feedback;
   if (first >= end) return feedback;
   const uint64_t from = first - std::min(first, FeedbackKey::kSpan - 1);
-  HR_ASSIGN_OR_RETURN(std::vector<std::string> keys, ListBetween(log.store(), from, end, deadline));
-  std::erase_if(keys, [&](const std::string& key) { return FeedbackKey::FromKey(key)->last_step < first; });
-  HR_ASSIGN_OR_RETURN(Fetched fetched, Fetch(log, keys, deadline));
-  feedback.objects = fetched.objects.size();
+  Fetched fetched;
+  std::set<std::string> seen;
+  for (int round = 0;; ++round) {
+    // What a listing shows may be folded before it is read, or while it is listed: only when one has nothing new is everything read.
+    HR_ASSIGN_OR_RETURN(std::vector<std::string> keys, ListBetween(log.store(), from, end, deadline));
+    std::erase_if(
+        keys, [&](const std::string& key) { return FeedbackKey::FromKey(key)->last_step < first || !seen.insert(key).second; });
+    if (keys.empty()) break;
+    if (round == kRounds) {
+      if (!fetched.gone) break;  // somebody just goes on reporting
+      return Status(Code::kUnavailable, Cat("the reports of steps ", first, " to ", end - 1, " of ", log.store().Describe(),
+                                            " are being folded by somebody who collects, again and again; ask again"));
+    }
+    fetched.gone = false;
+    HR_RETURN_IF_ERROR(Fetch(log, keys, fetched, deadline));
+  }
+  feedback.objects = fetched.whole;
   feedback.damaged = std::move(fetched.damaged);
   feedback.steps = MergeFeedback(fetched.objects, first, end);
   return feedback;

@@ -30,11 +30,16 @@ struct Feedback {
   std::vector<std::pair<std::string, std::string>> damaged;  // objects, and what is wrong with them; the rest counts all the same
 };
 
-// Steps in [first, end). Costs a list and one request for each object that has some of them.
+// Steps in [first, end). Costs two lists and one request for each object that has some of them. kUnavailable if objects are folded faster than they can be
+// read.
 Result<Feedback> ReadFeedback(StreamLog& log, uint64_t first, uint64_t end, const Deadline& deadline);
 
 // The last `count` steps that were reported, looked for from the end of the stream backwards.
 Result<Feedback> ReadLastFeedback(StreamLog& log, size_t count, const Deadline& deadline);
+
+// The text of these objects; none of those that are gone.
+Result<std::vector<std::optional<std::string>>> GetFeedback(StreamLog& log, const std::vector<std::string>& keys,
+                                                            const Deadline& deadline);
 
 // What counts of reports that are given with their sessions: the rule alone.
 std::vector<StepFeedback> MergeFeedback(const std::vector<FeedbackObject>& objects, uint64_t first, uint64_t end);

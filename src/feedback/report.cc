@@ -17,6 +17,7 @@ constexpr std::string_view kSuffix = ".jsonl";
 constexpr size_t kStepDigits = 20;
 constexpr size_t kNonceDigits = 16;
 constexpr int kFormat = 1;
+constexpr std::string_view kCrcBegins = "{\"crc32c\":";
 
 std::string Padded(uint64_t step) {
   std::string digits = Cat(step);
@@ -141,7 +142,7 @@ std::optional<FeedbackObject> ObjectOf(const Json& header) {
 
 std::string CrcLine(std::string_view text) {
   const uint32_t crc = Crc32c(std::as_bytes(std::span(text)));
-  return Cat("{\"crc32c\":\"", NonceText(crc).substr(kNonceDigits - 8), "\"}\n");
+  return Cat(kCrcBegins, "\"", NonceText(crc).substr(kNonceDigits - 8), "\"}\n");
 }
 
 }  // namespace
@@ -225,6 +226,22 @@ Result<FeedbackObject> DecodeFeedback(std::string_view text) {
     object->reports.push_back(*std::move(report));
   }
   return *std::move(object);
+}
+
+std::vector<std::string_view> SplitFold(std::string_view text) {
+  std::vector<std::string_view> parts;
+  size_t begin = 0;
+  for (size_t line = 0; line < text.size();) {
+    const size_t newline = text.find('\n', line);
+    const size_t end = newline == std::string_view::npos ? text.size() : newline + 1;
+    if (text.substr(line).starts_with(kCrcBegins)) {
+      parts.push_back(text.substr(begin, end - begin));
+      begin = end;
+    }
+    line = end;
+  }
+  if (begin < text.size() || parts.empty()) parts.push_back(text.substr(begin));
+  return parts;
 }
 
 double WallSeconds(WallTime time) {

@@ -53,7 +53,7 @@ struct FeedbackSession {
 };
 
 struct FeedbackKey {
-  // Of one object: the last step is less than this after the first.
+  // Of one object: the last step is less than this after the first, and no multiple of this lies between them.
   static constexpr uint64_t kSpan = 1024;
 
   uint64_t first_step = 0, last_step = 0;
@@ -77,6 +77,8 @@ std::string EncodeFeedback(const FeedbackSession& session, uint64_t number, cons
                            const std::string& stream);
 // kCorrupt, in words that can stand behind the object's name.
 Result<FeedbackObject> DecodeFeedback(std::string_view text);
+// A fold is several such objects one behind another: the text of each. Of damaged text, whatever is left is the last one.
+std::vector<std::string_view> SplitFold(std::string_view text);
 
 double WallSeconds(WallTime time);
 

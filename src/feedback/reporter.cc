@@ -163,7 +163,7 @@ void Reporter::Cut() {
   for (Report& report : waiting_) {
     const uint64_t first = some.empty() ? report.step : std::min(key.first_step, report.step);
     const uint64_t last = some.empty() ? report.step : std::max(key.last_step, report.step);
-    if (last - first >= FeedbackKey::kSpan || bytes + report.bytes() > kMaxObjectBytes) finish();
+    if (first / FeedbackKey::kSpan != last / FeedbackKey::kSpan || bytes + report.bytes() > kMaxObjectBytes) finish();
     key.first_step = some.empty() ? report.step : first;
     key.last_step = some.empty() ? report.step : last;
     bytes += report.bytes();

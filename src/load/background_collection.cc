@@ -1,6 +1,7 @@
 #include "load/background_collection.h"
 
 #include "base/log.h"
+#include "feedback/fold_feedback.h"
 
 namespace headrace {
 
@@ -14,9 +15,11 @@ std::shared_ptr<BackgroundCollection> BackgroundCollection::Start(std::shared_pt
       CollectOptions options;
       options.grace = grace;
       Result<Collected> collected = collector.Collect(options, Deadline::OnlyStop(stop));
-      if (!collected.ok() && !stop.stop_requested()) {
+      Status done = collected.status();
+      if (done.ok()) done = FoldFeedback(*log, collected->trim_step, /*dry_run=*/false, Deadline::OnlyStop(stop)).status();
+      if (!done.ok() && !stop.stop_requested()) {
         HR_LOG(kWarning, "old steps could not be given back; it is tried again", {"stream", log->store().Describe()},
-               {"reason", collected.status().message()});
+               {"reason", done.message()});
       }
       log->clock().SleepFor(every, stop);
     }

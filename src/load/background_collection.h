@@ -1,4 +1,4 @@
-// Gives back what no pin needs, again and again, beside a training job that asked for it.
+// Gives back what no pin needs, again and again, beside a training job that asked for it; and folds what was reported of such steps.
 #pragma once
 
 #include <memory>

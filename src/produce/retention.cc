@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "feedback/fold_feedback.h"
+
 namespace headrace {
 
 std::optional<uint64_t> Retention::LowestPin(const Manifest& manifest) {
@@ -36,7 +38,9 @@ Result<Collected> Retention::Act(std::optional<uint64_t> reader, Duration grace,
   }
   CollectOptions options;
   options.grace = grace;
-  return collector_.Collect(options, deadline);
+  HR_ASSIGN_OR_RETURN(Collected collected, collector_.Collect(options, deadline));
+  HR_RETURN_IF_ERROR(FoldFeedback(*log_, collected.trim_step, /*dry_run=*/false, deadline).status());
+  return collected;
 }
 
 }  // namespace headrace

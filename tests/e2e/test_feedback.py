@@ -120,6 +120,36 @@ def test_reports_outlive_their_steps_and_disturb_nobody(headrace: Headrace, stre
     assert after == before["steps"][len(before["steps"]) - len(after) :]
 
 
+def test_reports_of_trimmed_steps_are_folded_and_say_the_same(headrace: Headrace, tmp_path: Path) -> None:
+    stream = str(tmp_path / "long")
+    with hr.Writer(stream, lanes=2, columns={"x": "int64"}, probe=False) as writer:
+        for number in range(1100):
+            writer.append({"x": [number] * 2})
+    for rank in range(2):
+        for begin in (0, 400, 800):  # three restarts, each with objects of its own
+            with hr.Loader(stream, dp=(rank, 2)) as loader:
+                loader.seek(begin)
+                for step in loader:
+                    loader.report(step.number, loss={"all": (1.0 + rank, 1)}, metrics={"norm": float(step.number)})
+                    if step.number + 1 == begin + 300:
+                        break
+    before = shown(headrace, stream, "--steps", "0:2000")
+    assert len(before) == 900
+    objects = len(list((tmp_path / "long" / "feedback").iterdir()))
+    assert objects >= 6
+    assert headrace("gc", stream, "--grace", "0", "--json").json["feedback_objects"] == 0, "nothing is trimmed yet"
+    assert headrace("pin", stream, "late", "--step", "1090").status == 0
+    planned = headrace("gc", stream, "--dry-run", "--json").json
+    collected = headrace("gc", stream, "--grace", "0", "--json").json
+    assert planned["feedback_objects"] == collected["feedback_objects"] >= 6
+    assert collected["feedback_folds"] == 1
+    # What reaches past step 1024 is left as it is.
+    assert len(list((tmp_path / "long" / "feedback").iterdir())) == objects - collected["feedback_objects"] + 1
+    assert shown(headrace, stream, "--steps", "0:2000") == before
+    assert headrace("gc", stream, "--grace", "0", "--json").json["feedback_objects"] == 0
+    assert headrace("verify", stream).status == 0
+
+
 def test_damage_is_named_and_the_rest_is_shown(headrace: Headrace, stream: str) -> None:
     train(stream, (0, 1), range(2), lambda n: (1.0, 1))
     train(stream, (0, 1), range(4, 6), lambda n: (1.0, 1))
