@@ -76,8 +76,11 @@ def test_a_bucket_is_measured_and_left_as_it_was(headrace: Headrace, bucket: Buc
 
 
 def test_people_get_a_table_and_a_sentence(headrace: Headrace, tmp_path: Path) -> None:
-    done = headrace("bench", tmp_path / "a", "--seconds", "2", "--size", "8MB")
-    assert done.status == 0, done.err
+    for seconds in ("2", *map(str, SECONDS)):
+        done = headrace("bench", tmp_path / "a", "--seconds", seconds, "--size", "8MB")
+        assert done.status == 0, done.err
+        if "not measured" not in done.out:
+            break
     lines = done.out.splitlines()
     for row in (
         "commit (create 16KiB)",
