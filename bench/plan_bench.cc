@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "plan/balance.h"
+#include "plan/bins.h"
+#include "plan/mixer.h"
 #include "plan/planner.h"
 #include "plan/summary.h"
 #include "plan/synthetic_feed.h"
@@ -43,7 +45,7 @@ void Steps(const char* what, const Recipe& recipe, const SyntheticFeed::Lengths&
   Planner planner(recipe, names, feed);
   PlanSummary summary;
   std::vector<double> times;
-  double excess = 0;
+  double excess = 0, documents = 0;
   size_t state = 0;
   for (uint64_t step = 0; step < steps; ++step) {
     const double start = Milliseconds();
@@ -54,6 +56,7 @@ void Steps(const char* what, const Recipe& recipe, const SyntheticFeed::Lengths&
       return;
     }
     double sum = 0, largest_lane = 0, largest_item = 0;
+    for (uint64_t samples : (*plan)->samples) documents += static_cast<double>(samples);
     for (const auto& lane : (*plan)->lanes) {
       double here = 0;
       for (const Sequence& sequence : lane) {
@@ -68,8 +71,42 @@ void Steps(const char* what, const Recipe& recipe, const SyntheticFeed::Lengths&
     state = std::max(state, planner.State().size());
   }
   std::sort(times.begin(), times.end());
-  std::printf("| %s | %.2f | %.2f | %.2f %% | %.3f | %.3f | %.4f | %.1f |\n", what, times[times.size() / 2], times.back(),
-              100 * summary.PaddingShare(), summary.MeanBefore(), summary.MeanAfter(), excess, static_cast<double>(state) / 1000);
+  documents /= static_cast<double>(steps);
+  std::printf("| %s | %.2f | %.2f | %.0f | %.0f | %.2f %% | %.3f | %.3f | %.4f | %.1f |\n", what, times[times.size() / 2],
+              times.back(), documents, times[times.size() / 2] * 1e6 / documents, 100 * summary.PaddingShare(),
+              summary.MeanBefore(), summary.MeanAfter(), excess, static_cast<double>(state) / 1000);
+}
+
+// What no plan of this kind can do without: the next source depends on the length of the document before, and its place on the places before.
+void Alone(size_t sources, uint32_t length, const SyntheticFeed::Lengths& lengths) {
+  constexpr uint32_t kDocuments = 190'000;
+  std::vector<double> weights;
+  for (size_t i = 0; i < sources; ++i) weights.push_back(1.0 / static_cast<double>(i + 1));
+  Mixer mixer(sources);
+  mixer.SetWeights(weights);
+  SyntheticFeed feed(std::vector<uint32_t>(sources, UINT32_MAX), lengths);
+  std::vector<uint32_t> drawn(kDocuments);
+  Bins bins;
+  std::vector<double> drawing, placing;
+  for (int round = 0; round < 9; ++round) {
+    double start = Milliseconds();
+    uint64_t tokens = 0;
+    for (uint32_t& document : drawn) {
+      const auto source = static_cast<uint16_t>(mixer.Pick());
+      SampleInfo sample;
+      if (!feed.Next(source, sample).ok()) return;
+      mixer.Charge(source, sample.length);
+      tokens += document = std::min(sample.length, length);
+    }
+    drawing.push_back(Milliseconds() - start);
+    bins.Reset(PackMethod::kBestFit, static_cast<uint32_t>(tokens / length + 1), length, 1);
+    start = Milliseconds();
+    for (uint32_t document : drawn) (void)bins.Put(document);
+    placing.push_back(Milliseconds() - start);
+  }
+  std::sort(drawing.begin(), drawing.end());
+  std::sort(placing.begin(), placing.end());
+  std::printf("| %zu | %u | %.1f | %.1f |\n", sources, length, drawing[4] * 1e6 / kDocuments, placing[4] * 1e6 / kDocuments);
 }
 
 Recipe MakeRecipe(size_t sources, uint32_t lanes, uint32_t sequences, uint32_t length) {
@@ -93,8 +130,9 @@ Recipe MakeRecipe(size_t sources, uint32_t lanes, uint32_t sequences, uint32_t l
 
 void Run(uint64_t steps) {
   const SyntheticFeed::Lengths lengths = Table(SyntheticFeed::Lognormal(6.5, 1.2, 65536));
-  std::printf("| step | ms, median | ms, most | padding | spread before | after | of max(mean, largest), worst | state kB |\n");
-  std::printf("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  std::printf(
+      "| step | ms, median | ms, most | documents | ns for each | padding | spread before | after | of max(mean, largest), worst | state kB |\n");
+  std::printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   Recipe recipe = MakeRecipe(4, 64, 4096, 8192);
   Steps("4,096 sequences of 8k, 64 lanes", recipe, lengths, steps);
   recipe.pack->method = PackMethod::kFirstFit;
@@ -105,10 +143,15 @@ void Run(uint64_t steps) {
   recipe.balance.method = BalanceMethod::kGreedy;
   Steps("the same, best fit, greedy", recipe, lengths, steps);
   Steps("4,096 sequences of 64k, 64 lanes", MakeRecipe(4, 64, 4096, 65536), lengths, std::max<uint64_t>(steps / 4, 3));
+  recipe = MakeRecipe(4, 64, 4096, 65536);
+  recipe.pack->method = PackMethod::kConcat;
+  Steps("4,096 sequences of 64k, concat", recipe, lengths, std::max<uint64_t>(steps / 4, 3));
   Steps("512 sequences of 8k, 64 lanes", MakeRecipe(4, 64, 512, 8192), lengths, steps);
   Steps("64 sequences of 8k, 64 lanes", MakeRecipe(4, 64, 64, 8192), lengths, steps);
   Steps("8 sequences of 8k, 8 lanes", MakeRecipe(4, 8, 8, 8192), lengths, steps);
   Steps("300 sources, 512 sequences of 8k", MakeRecipe(300, 64, 512, 8192), lengths, steps);
+  Steps("300 sources, 4,096 sequences of 8k", MakeRecipe(300, 64, 4096, 8192), lengths, steps);
+  Steps("300 sources, 4,096 sequences of 64k", MakeRecipe(300, 64, 4096, 65536), lengths, std::max<uint64_t>(steps / 4, 3));
   Steps("4,096 documents as they are, 64 lanes", MakeRecipe(4, 64, 4096, 0), lengths, steps);
   recipe = MakeRecipe(4, 64, 4096, 0);
   recipe.cost.kind = CostSpec::kTokens;
@@ -117,6 +160,9 @@ void Run(uint64_t steps) {
   Steps("4,096 documents, 256 lanes", recipe, lengths, steps);
 
   if (*only != 0) return;
+  std::printf("\n| sources | length | drawing a document alone, ns | placing it alone, ns |\n| --- | --- | --- | --- |\n");
+  for (size_t sources : {4, 300})
+    for (uint32_t length : {8192, 65536}) Alone(sources, length, lengths);
   std::printf(
       "\n| ranks (4,096 documents, 64 lanes, attention) | spread before | after | of max(mean, largest) |\n| --- | --- | --- | --- |\n");
   std::vector<double> costs;

@@ -12,8 +12,11 @@ void Bins::Reset(PackMethod method, uint32_t count, uint32_t length, uint32_t al
   if (method == PackMethod::kBestFit) {
     first_.assign(length + 1, kNone);
     next_.assign(count, kNone);
-    bits_.assign(length / 64 + 1, 0);
+    bits_.assign((length + 1) / 64 + 1, 0);
     summary_.assign(bits_.size() / 64 + 1, 0);
+    blocks_ = 0;
+    many_blocks_ = summary_.size() > 64;
+    Mark(length + 1);  // that no bin has
     // The list's head is the bin that was put in last: the first bins are to be filled first.
     for (uint32_t bin = count; bin-- > 0;) AddBest(bin, length);
   } else if (method == PackMethod::kFirstFit) {

@@ -12,7 +12,7 @@ namespace {
 RC_GTEST_PROP(Bins, DocumentsAreWhereTheMethodSaysAndNeverOverlap, ()) {
   const auto count = *rc::gen::inRange<uint32_t>(1, 20);
   const auto align = *rc::gen::element<uint32_t>(1, 4, 7);
-  const auto length = *rc::gen::element<uint32_t>(1, 63, 64, 200, 5000) * align;
+  const auto length = *rc::gen::element<uint32_t>(1, 62, 63, 64, 200, 5000, 65536, 262'142, 300'000) * align;
   const auto method = *rc::gen::element(PackMethod::kBestFit, PackMethod::kFirstFit);
   Bins bins(method, count, length, align);
   std::vector<uint32_t> used(count, 0);  // a slow and simple copy of what should happen

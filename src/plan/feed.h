@@ -12,11 +12,11 @@
 namespace headrace {
 
 struct SampleInfo {
+  Few<double> numbers;  // of the columns that `CostColumns` (cost.h) names, in that order; null: NaN
+  uint64_t bytes = 0;
   SampleRef ref;
   uint32_t length = 0;  // tokens, or 0 where nothing is tokenised
   uint32_t label_tokens = 0;  // how many of them are trained on
-  uint64_t bytes = 0;
-  Few<double> numbers;  // of the columns that `CostColumns` (cost.h) names, in that order; null: NaN
 };
 
 // One strand's view of all sources. Not thread-safe.

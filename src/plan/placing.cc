@@ -30,29 +30,6 @@ void SortByUpperHalf(std::vector<uint64_t>& keys) {
 
 }  // namespace
 
-// What finds a place stays placed; if that is not all of it, it is among those that are left.
-void Planner::Parts::PlaceOne(Layout& layout, uint32_t index) const {
-  const Drawn& drawn = buffer[index];
-  const uint32_t length = layout.bins.length();
-  uint32_t start = layout.done[index];
-  while (true) {
-    uint32_t part = std::min(drawn.length - start, length);
-    if (method == PackMethod::kConcat) part = std::min(part, layout.bins.OpenRoom());
-    const Bins::Place place = layout.bins.Put(part);
-    if (!place) {
-      layout.done[index] = start;
-      ++layout.unfit;
-      return;
-    }
-    layout.pieces.push_back({index, 0, drawn.start + start, part, place.bin, place.position});
-    start += part;
-    if (start == drawn.length) {
-      layout.done[index] = Layout::kAll;
-      return;
-    }
-  }
-}
-
 // Whole in one sequence, or in sequences of its own that share a lane.
 Status Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t per_lane) const {
   const Drawn& drawn = buffer[index];
@@ -128,30 +105,51 @@ Status Planner::Parts::PlaceGroup(Layout& layout, uint32_t index, uint32_t per_l
   return Status::Ok();
 }
 
-std::vector<Sequence> Planner::Parts::Build(Layout& layout) {
+std::vector<Sequence> Planner::Parts::Build(Layout& layout, StepMaker* maker) {
   const uint32_t count = layout.bins.count();
   std::vector<Sequence> sequences(count);
-  std::vector<uint32_t> sizes(count, 0), earliest(count, UINT32_MAX), place(count);
+  std::vector<uint32_t> upto(count + 1, 0), earliest(count, UINT32_MAX), by_bin(layout.pieces.size());
   for (const Piece& piece : layout.pieces) {
-    ++sizes[piece.bin];
+    ++upto[piece.bin + 1];
     earliest[piece.bin] = std::min(earliest[piece.bin], piece.drawn);
   }
   // In the order of arrival of what they begin with, whatever order they were filled in.
   std::vector<uint64_t> order(count);
-  for (uint32_t bin = 0; bin < count; ++bin) order[bin] = uint64_t{earliest[bin]} << 32 | bin;
+  for (uint32_t bin = 0; bin < count; ++bin) {
+    order[bin] = uint64_t{earliest[bin]} << 32 | bin;
+    upto[bin + 1] += upto[bin];
+  }
   SortByUpperHalf(order);
+  for (uint32_t i = 0; i < layout.pieces.size(); ++i) by_bin[upto[layout.pieces[i].bin]++] = i;
+  // By sequence, so that each is filled, costed and counted in one go. Its pieces lie anywhere: what comes soon is fetched.
+  constexpr uint32_t kAhead = 16;
+  const auto fetch = [&](uint32_t i) { __builtin_prefetch(&buffer[layout.pieces[by_bin[i]].drawn]); };
   for (uint32_t i = 0; i < count; ++i) {
     const auto bin = static_cast<uint32_t>(order[i]);
-    place[bin] = i;
-    sequences[i].length = layout.bins.length();
-    sequences[i].pieces.reserve(sizes[bin]);
-    sequences[i].bond = layout.bonds[bin];
-  }
-  for (const Piece& piece : layout.pieces) {
-    Drawn& drawn = buffer[piece.drawn];
-    SampleInfo& sample = piece.member == 0 ? drawn.sample : drawn.rest[piece.member - 1].sample;
-    const bool whole = drawn.rest.empty() && piece.start == drawn.start && piece.length == drawn.length;
-    sequences[place[piece.bin]].pieces.push_back({whole ? std::move(sample) : sample, piece.start, piece.length, piece.position});
+    if (i + 1 < count) {
+      const auto next = static_cast<uint32_t>(order[i + 1]);
+      for (uint32_t j = next == 0 ? 0 : upto[next - 1], end = std::min(upto[next], j + kAhead); j < end; ++j) fetch(j);
+    }
+    Sequence& sequence = sequences[i];
+    sequence.length = layout.bins.length();
+    sequence.bond = layout.bonds[bin];
+    const uint32_t first = bin == 0 ? 0 : upto[bin - 1];
+    sequence.pieces.resize(upto[bin] - first);
+    for (uint32_t j = first; j < upto[bin]; ++j) {
+      if (j + kAhead < upto[bin]) fetch(j + kAhead);
+      const Piece& piece = layout.pieces[by_bin[j]];
+      Drawn& drawn = buffer[piece.drawn];
+      SampleInfo& sample = piece.member == 0 ? drawn.sample : drawn.rest[piece.member - 1].sample;
+      Placed& placed = sequence.pieces[j - first];
+      if (drawn.rest.empty() && piece.start == drawn.start && piece.length == drawn.length)
+        placed.sample = std::move(sample);
+      else
+        placed.sample = sample;
+      placed.start = piece.start;
+      placed.length = piece.length;
+      placed.position = piece.position;
+    }
+    if (maker != nullptr) maker->Add(sequence);
   }
   return sequences;
 }
@@ -170,7 +168,7 @@ void Planner::Parts::Keep(const Layout& layout) {
     if (kept != index) buffer[kept] = std::move(drawn);
     ++kept;
   }
-  buffer.resize(kept);
+  buffer.KeepFirst(kept);
 }
 
 // The longest first; but those that have waited long before all others.
@@ -185,7 +183,12 @@ Status Planner::Parts::FillBest(Layout& layout, uint32_t per_lane) {
     order.push_back((drawn.waited >= kPatience ? 0 : (UINT32_MAX - size) << 32) | index);
   }
   SortByUpperHalf(order);
-  for (uint64_t key : order) HR_RETURN_IF_ERROR(Place(layout, static_cast<uint32_t>(key), per_lane));
+  // In the order of length they lie anywhere: what comes soon is fetched.
+  constexpr size_t kAhead = 12;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i + kAhead < order.size()) __builtin_prefetch(&buffer[static_cast<uint32_t>(order[i + kAhead])]);
+    HR_RETURN_IF_ERROR(Place(layout, static_cast<uint32_t>(order[i]), per_lane));
+  }
   return Status::Ok();
 }
 

@@ -31,38 +31,43 @@ uint32_t RemainderLength(const Recipe& recipe) {
   return longest;
 }
 
-StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::vector<Sequence> sequences,
-                  const SequenceCost& cost) {
-  const bool packed = recipe.pack.has_value();
-  const uint32_t lanes = std::max<uint32_t>(recipe.lanes, 1);
-  StepPlan plan;
-  plan.length = length;
-  plan.samples.assign(sources, 0);
-  plan.tokens.assign(sources, 0);
-  if (packed)
+StepMaker::StepMaker(const Recipe& recipe, size_t sources, uint32_t length, const SequenceCost& cost)
+    : recipe_(recipe), cost_(cost) {
+  plan_.length = length;
+  plan_.samples.assign(sources, 0);
+  plan_.tokens.assign(sources, 0);
+}
+
+void StepMaker::Add(Sequence& sequence) {
+  SetCosts(recipe_.cost, cost_, {&sequence, 1});
+  for (const Placed& piece : sequence.pieces) {
+    const uint16_t source = piece.sample.ref.source;
+    if (source >= plan_.samples.size()) {
+      plan_.samples.resize(source + 1, 0);
+      plan_.tokens.resize(source + 1, 0);
+    }
+    plan_.samples[source] += piece.start == 0 ? 1 : 0;
+    plan_.tokens[source] += piece.length;
+    tokens_ += piece.length;
+    // Of a part of a sample, so that the parts add up to the whole.
+    const uint64_t labels = piece.sample.label_tokens, whole = std::max<uint32_t>(piece.sample.length, 1);
+    plan_.label_tokens += piece.start == 0 && piece.length == whole
+                              ? labels
+                              : labels * (uint64_t{piece.start} + piece.length) / whole - labels * piece.start / whole;
+  }
+}
+
+StepPlan StepMaker::Make(std::vector<Sequence> sequences) {
+  const bool packed = recipe_.pack.has_value();
+  const uint32_t lanes = std::max<uint32_t>(recipe_.lanes, 1);
+  StepPlan plan = std::move(plan_);
+  if (packed) {
     while (sequences.empty() || sequences.size() % lanes != 0) {
       sequences.emplace_back();
-      sequences.back().length = length;
+      sequences.back().length = plan.length;
     }
-  SetCosts(recipe.cost, CostOf(recipe, cost), sequences);
-  uint64_t tokens = 0;
-  for (const Sequence& sequence : sequences)
-    for (const Placed& piece : sequence.pieces) {
-      const uint16_t source = piece.sample.ref.source;
-      if (source >= plan.samples.size()) {
-        plan.samples.resize(source + 1, 0);
-        plan.tokens.resize(source + 1, 0);
-      }
-      plan.samples[source] += piece.start == 0 ? 1 : 0;
-      plan.tokens[source] += piece.length;
-      tokens += piece.length;
-      // Of a part of a sample, so that the parts add up to the whole.
-      const uint64_t labels = piece.sample.label_tokens, whole = std::max<uint32_t>(piece.sample.length, 1);
-      plan.label_tokens += piece.start == 0 && piece.length == whole
-                               ? labels
-                               : labels * (uint64_t{piece.start} + piece.length) / whole - labels * piece.start / whole;
-    }
-  if (packed) plan.padding = sequences.size() * uint64_t{length} - tokens;
+    plan.padding = sequences.size() * uint64_t{plan.length} - tokens_;
+  }
 
   std::vector<double> costs(sequences.size());
   std::vector<uint32_t> bonds(sequences.size());
@@ -70,7 +75,7 @@ StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::ve
     costs[i] = sequences[i].cost;
     bonds[i] = sequences[i].bond;
   }
-  const Lanes balanced = Balance(costs, lanes, {recipe.balance.method, packed, bonds});
+  const Lanes balanced = Balance(costs, lanes, {recipe_.balance.method, packed, bonds});
   plan.spread_before = Spread(costs, InOrder(costs.size(), lanes));
   plan.spread_after = Spread(costs, balanced);
   plan.lanes.resize(lanes);
@@ -79,6 +84,14 @@ StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::ve
     for (uint32_t item : balanced[lane]) plan.lanes[lane].push_back(std::move(sequences[item]));
   }
   return plan;
+}
+
+StepPlan PlanStep(const Recipe& recipe, size_t sources, uint32_t length, std::vector<Sequence> sequences,
+                  const SequenceCost& cost) {
+  const SequenceCost by = CostOf(recipe, cost);
+  StepMaker maker(recipe, sources, length, by);
+  for (Sequence& sequence : sequences) maker.Add(sequence);
+  return maker.Make(std::move(sequences));
 }
 
 }  // namespace headrace

@@ -56,9 +56,7 @@ Status Planner::Parts::TooLong(const Drawn& drawn, uint32_t limit) const {
                     "`, has " + std::to_string(drawn.total()) + "): choose a greater `pack.length`, or `overflow: split`");
 }
 
-// Makes it no longer than `limit`, as `overflow` says; false if it is dropped.
-bool Planner::Parts::Fit(Drawn& drawn, uint32_t limit) {
-  if (!recipe.pack || method == PackMethod::kConcat || Size(drawn, align) <= limit) return true;
+bool Planner::Parts::FitLong(Drawn& drawn, uint32_t limit) {
   switch (recipe.pack->overflow) {
     case Overflow::kSplit: return true;
     case Overflow::kDrop: dropped += 1 + drawn.rest.size(); return false;
@@ -87,7 +85,7 @@ bool Planner::Parts::Fit(Drawn& drawn, uint32_t limit) {
   return true;
 }
 
-Result<bool> Planner::Parts::Draw() {
+bool Planner::Parts::Draw() {
   for (uint64_t tries = 0; !stopped;) {
     const uint32_t picked = mixer.Pick();
     if (picked == Mixer::kNobody) {
@@ -95,41 +93,30 @@ Result<bool> Planner::Parts::Draw() {
       break;
     }
     const auto source = static_cast<uint16_t>(picked);
-    if (std::deque<Drawn>& again = back[source]; !again.empty()) {
-      buffer.push_back(std::move(again.front()));
-      again.pop_front();
-      mixer.Charge(source, Amount(buffer.back()));
+    // Where it will stay; taken away again if nothing comes of it.
+    Drawn& drawn = buffer.Add();
+    if (backs > 0 && !back[source].empty()) {
+      drawn = std::move(back[source].front());
+      back[source].pop_front();
+      --backs;
+      mixer.Charge(source, Amount(drawn));
       return true;
     }
-    // Where it will stay; taken away again if nothing comes of it.
-    Drawn& drawn = buffer.emplace_back();
-    const Result<bool> some = feed.Next(source, drawn.sample);
-    if (!some.ok() || !*some) {
-      buffer.pop_back();
-      if (!some.ok()) return some.status();
-      if (at_end[source] == AtEnd::kStop)
-        stopped = true;
-      else
-        mixer.End(source);
+    if (Result<bool> some = feed.Next(source, drawn.sample); !some.ok() || !*some) {
+      buffer.RemoveLast();
+      if (!Nothing(source, std::move(some))) return false;
       continue;
     }
     drawn.length = drawn.sample.length;
-    while (drawn.rest.size() + 1 < group) {
-      Member member;
-      const Result<bool> next = feed.Next(source, member.sample);
-      if (!next.ok()) {
-        buffer.pop_back();
-        return next.status();
-      }
-      if (!*next) break;  // an incomplete group at the end of a source; that it has ended shows at the next draw
-      member.length = member.sample.length;
-      drawn.rest.push_back(std::move(member));
+    if (group > 1 && !DrawRest(source, drawn)) {
+      buffer.RemoveLast();
+      return false;
     }
     if (!Fit(drawn, longest)) {
-      const Status too_long = ++tries == kMostDropped ? TooLong(drawn, longest) : Status::Ok();
-      buffer.pop_back();
-      if (!too_long.ok()) return too_long;
-      continue;
+      buffer.RemoveLast();
+      if (++tries < kMostDropped) continue;
+      failure = TooLong(drawn, longest);
+      return false;
     }
     mixer.Charge(source, Amount(drawn));
     return true;
@@ -137,21 +124,53 @@ Result<bool> Planner::Parts::Draw() {
   return false;
 }
 
+bool Planner::Parts::Nothing(uint16_t source, Result<bool> some) {
+  if (!some.ok()) {
+    failure = std::move(some).status();
+    return false;
+  }
+  if (at_end[source] == AtEnd::kStop)
+    stopped = true;
+  else
+    mixer.End(source);
+  return !stopped;
+}
+
+bool Planner::Parts::DrawRest(uint16_t source, Drawn& drawn) {
+  while (drawn.rest.size() + 1 < group) {
+    Member member;
+    Result<bool> next = feed.Next(source, member.sample);
+    if (!next.ok()) {
+      failure = std::move(next).status();
+      return false;
+    }
+    if (!*next) break;  // an incomplete group at the end of a source; that it has ended shows at the next draw
+    member.length = member.sample.length;
+    drawn.rest.push_back(std::move(member));
+  }
+  return true;
+}
+
 void Planner::Parts::PutBack() {
   if (stopped) return;
   std::vector<Drawn> begun;
-  for (auto drawn = buffer.rbegin(); drawn != buffer.rend(); ++drawn) {
-    const uint16_t source = drawn->sample.ref.source;
+  for (size_t i = buffer.size(); i-- > 0;) {
+    Drawn& drawn = buffer[i];
+    const uint16_t source = drawn.sample.ref.source;
     // A source that has ended is not asked again, and a document goes on where it was cut.
-    if (mixer.ended(source) || drawn->start != 0) {
-      begun.push_back(std::move(*drawn));
+    if (mixer.ended(source) || drawn.start != 0) {
+      begun.push_back(std::move(drawn));
       continue;
     }
-    mixer.Refund(source, Amount(*drawn));
-    back[source].push_front(std::move(*drawn));
+    mixer.Refund(source, Amount(drawn));
+    back[source].push_front(std::move(drawn));
+    ++backs;
   }
-  std::reverse(begun.begin(), begun.end());
-  buffer = std::move(begun);
+  buffer.KeepFirst(0);
+  while (!begun.empty()) {
+    buffer.Add(std::move(begun.back()));
+    begun.pop_back();
+  }
   mixer.Forgive();
 }
 
@@ -164,17 +183,17 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
   size_t waiting = 0;
   for (const Drawn& drawn : buffer) waiting += Waits(drawn, length) ? 1 : 0;
   // Draws one more document; if it waits for a longer step and too many do already, it is made to fit into this one.
-  const auto draw = [&]() -> Result<bool> {
+  const auto draw = [&]() {
     while (true) {
-      HR_ASSIGN_OR_RETURN(const bool drew, Draw());
-      if (!drew || !Waits(buffer.back(), length)) return drew;
+      if (!DrawPlain()) return false;
+      if (!Waits(buffer.back(), length)) return true;
       if (waiting < kMostWaiting) {
         ++waiting;
         return true;
       }
       buffer.back().split_now = true;
       if (Fit(buffer.back(), length)) return true;
-      buffer.pop_back();
+      buffer.RemoveLast();
     }
   };
 
@@ -185,13 +204,13 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
   for (uint32_t next = 0; method == PackMethod::kBestFit ? size < capacity : online.bins.room() > goal; ++next) {
     if (next == buffer.size()) {
       if (online.unfit >= most_unfit) break;
-      HR_ASSIGN_OR_RETURN(const bool drew, draw());
-      if (!drew) break;
+      if (!draw()) break;
     }
     if (Waits(buffer[next], length)) continue;
     size += Aligned(Size(buffer[next], align), align);
     HR_RETURN_IF_ERROR(Place(online, next, per_lane));
   }
+  HR_RETURN_IF_ERROR(std::exchange(failure, Status::Ok()));
   if (stopped && (method == PackMethod::kConcat ? online.bins.room() > 0 : size < capacity)) return std::optional<StepPlan>();
 
   Layout* best = &online;
@@ -203,12 +222,14 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
     }
     // More documents, for what is still empty.
     while (best->bins.room() > goal && best->unfit < kMostLeft) {
-      HR_ASSIGN_OR_RETURN(const bool drew, draw());
-      if (!drew) break;
+      if (!draw()) break;
       if (!Waits(buffer.back(), length)) HR_RETURN_IF_ERROR(Place(*best, static_cast<uint32_t>(buffer.size() - 1), per_lane));
     }
+    HR_RETURN_IF_ERROR(std::exchange(failure, Status::Ok()));
   }
-  StepPlan plan = PlanStep(recipe, sources.size(), length, Build(*best), cost);
+  StepMaker maker(recipe, sources.size(), length, cost);
+  std::vector<Sequence> sequences = Build(*best, &maker);
+  StepPlan plan = maker.Make(std::move(sequences));
   plan.truncated = std::exchange(truncated, 0);
   plan.dropped = std::exchange(dropped, 0);
   Keep(*best);
@@ -218,13 +239,14 @@ Result<std::optional<StepPlan>> Planner::Parts::NextPacked(uint64_t step) {
 Result<std::optional<StepPlan>> Planner::Parts::NextPlain(uint64_t step) {
   const size_t wanted = std::max<uint32_t>(recipe.StepSize(step) / group, 1);
   while (buffer.size() < wanted) {
-    HR_ASSIGN_OR_RETURN(const bool drew, Draw());
-    if (!drew) return std::optional<StepPlan>();
+    if (DrawPlain()) continue;
+    HR_RETURN_IF_ERROR(std::exchange(failure, Status::Ok()));
+    return std::optional<StepPlan>();
   }
   std::vector<Sequence> sequences;
   sequences.reserve(wanted);
   for (size_t i = 0; i < wanted; ++i) sequences.push_back(buffer[i].Whole());
-  buffer.erase(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(wanted));
+  buffer.RemoveFirst(wanted);
   return std::optional<StepPlan>(PlanStep(recipe, sources.size(), 0, std::move(sequences), cost));
 }
 
@@ -244,13 +266,14 @@ Result<std::optional<StepPlan>> Planner::Next(uint64_t step, const MixSchedule& 
 Result<std::vector<Sequence>> Planner::Remainder(uint64_t) {
   Parts& parts = *parts_;
   for (std::deque<Drawn>& source : parts.back) {
-    std::move(source.begin(), source.end(), std::back_inserter(parts.buffer));
+    for (Drawn& drawn : source) parts.buffer.Add(std::move(drawn));
     source.clear();
   }
+  parts.backs = 0;
   std::vector<Sequence> sequences;
   if (!parts.recipe.pack) {
     for (Drawn& drawn : parts.buffer) sequences.push_back(drawn.Whole());
-    parts.buffer.clear();
+    parts.buffer.KeepFirst(0);
     return sequences;
   }
   // Enough of them for everything, and then those that are not empty.
@@ -264,7 +287,7 @@ Result<std::vector<Sequence>> Planner::Remainder(uint64_t) {
   } else {
     for (uint32_t i = 0; i < parts.buffer.size(); ++i) HR_RETURN_IF_ERROR(parts.Place(layout, i, most));
   }
-  sequences = parts.Build(layout);
+  sequences = parts.Build(layout, nullptr);
   std::erase_if(sequences, [](const Sequence& sequence) { return sequence.pieces.empty(); });
   SetCosts(parts.recipe.cost, parts.cost, sequences);
   parts.Keep(layout);

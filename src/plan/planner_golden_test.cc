@@ -132,6 +132,10 @@ constexpr auto kRamp = [](Recipe& recipe) {
   recipe.mix.ramp = true;
   recipe.mix.weights[6] = {{"s0", 0.1}, {"s1", 0.9}};
 };
+constexpr auto kEqualBySamples = [](Recipe& recipe) {
+  recipe.mix.by_tokens = false;
+  for (auto& [name, weight] : recipe.mix.weights[0]) weight = 1;
+};
 constexpr auto kBySamples = [](Recipe& recipe) { recipe.mix.by_tokens = false; };
 
 const Case kCases[] = {
@@ -148,6 +152,12 @@ const Case kCases[] = {
     {"lanes that do not divide", 0xF99BB56DE54B41D5, 2, 7, 100, 4096, 10},
     {"tokens", 0x50509FE922D9C3F5, 3, 24, 240, 4096, 8, kByTokens},
     {"many sources", 0x0F31CB41FAF4B6C5, 50, 16, 128, 4096, 6},
+    {"hundreds of sources", 0xB9DA962F8B9FD704, 300, 16, 512, 8192, 4},
+    {"hundreds of sources to the end", 0xB2F72615C55DCF14, 200, 8, 64, 4096, 1000, kBySamples, 20},
+    {"sources of the same weight", 0xBE970E29CCB67406, 100, 16, 128, 4096, 5, kEqualBySamples},
+    {"sixteen sources", 0x6E6B5A6F140BDABF, 16, 16, 128, 4096, 6},
+    {"thirty-two sources", 0xB036A0239942E1E6, 32, 16, 128, 4096, 6},
+    {"very long sequences", 0xD88FFBA1A4A7E1A8, 4, 8, 16, 300000, 4},
     {"pairs", 0xE4B79240933ABAB4, 2, 8, 64, 32768, 8, kPairs},
     {"triples, truncated", 0xE49E14ECA3F95696, 2, 8, 64, 4096, 8, kTriplesTruncated},
     {"truncated", 0x31524BEB5C90B755, 4, 8, 64, 2048, 10, kTruncate},

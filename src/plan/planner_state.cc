@@ -113,10 +113,10 @@ Status Planner::Restore(const std::string& state) {
     }
     return drawn;
   };
-  std::vector<Drawn> buffer;
+  DrawnList buffer;
   for (const nlohmann::json& entry : json["drawn"]) {
     HR_ASSIGN_OR_RETURN(Drawn drawn, read(entry));
-    buffer.push_back(std::move(drawn));
+    buffer.Add(std::move(drawn));
   }
   std::vector<std::deque<Drawn>> put_back(parts.sources.size());
   for (const nlohmann::json& entry : back) {
@@ -131,6 +131,7 @@ Status Planner::Restore(const std::string& state) {
   parts.dropped = json.value("dropped", uint64_t{0});
   parts.buffer = std::move(buffer);
   parts.back = std::move(put_back);
+  parts.backs = back.size();
   return Status::Ok();
 }
 
