@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from calls import Headrace
-from lakes import QUICK, make_lake, write_recipe
+from lakes import QUICK, SOURCES, make_lake, write_recipe
 
 
 def test_more_steps_than_the_lake_has(headrace: Headrace, tmp_path: Path) -> None:
@@ -32,6 +34,26 @@ def test_fewer_steps_than_the_lake_has(headrace: Headrace, tmp_path: Path) -> No
     assert done.status == 0, done.err
     assert "7 steps, sealed" in done.out
     assert "the lake ended" not in done.out
+
+
+def test_a_plan_lasts_no_longer_than_until_says(headrace: Headrace, tmp_path: Path) -> None:
+    make_lake(tmp_path)
+
+    def lasts(until: str, sources: str = SOURCES) -> float:
+        plan = headrace("plan", write_recipe(tmp_path, until, sources), "--steps", "3", "--json")
+        assert plan.status == 0, plan.err
+        return plan.json["lasts_steps"]
+
+    lake = lasts("until: {epochs: 1}")
+    assert lake > 7
+    assert lasts("until: {steps: 7}") == 7
+    assert lasts("until: {steps: 100000}") == pytest.approx(lake, rel=0.2)
+    repeated = SOURCES.replace("weight:", "at_end: repeat, weight:", 1)
+    assert repeated != SOURCES
+    assert lasts("until: {steps: 100000}", repeated) == 100000
+    text = headrace("plan", write_recipe(tmp_path, "until: {steps: 7}"), "--steps", "3").out
+    assert "about 7 steps" in text
+    assert re.search(r"up to \d+ steps in a chunk", text)
 
 
 def test_a_plan_has_the_steps_that_are_made(headrace: Headrace, tmp_path: Path) -> None:

@@ -143,9 +143,19 @@ class PlanCommand final : public Command {
     const double bytes = summary.BytesPerStep();
     const Money money = Estimate(draft, bytes, std::chrono::duration<double>(step_time_).count());
     const double drawn = static_cast<double>(std::accumulate(summary.samples.begin(), summary.samples.end(), uint64_t{0}));
-    const double lasts = summary.steps == 0 || drawn == 0
-                             ? 0
-                             : static_cast<double>(draft.inventory_rows) / (drawn / static_cast<double>(summary.steps));
+    double lasts = summary.steps == 0 || drawn == 0
+                       ? 0
+                       : static_cast<double>(draft.inventory_rows) / (drawn / static_cast<double>(summary.steps));
+    // Chunks grow at first, and the last one of a stream that ends is as short as it must be.
+    uint32_t most_steps = 0;
+    for (const BlockSizes::Phase& phase : draft.info.blocks.phases()) most_steps = std::max(most_steps, phase.steps);
+    // `until` may end the stream before the lake does; and with a source that is repeated the lake never does.
+    if (draft.recipe.blocks != 0 && summary.steps > 0) {
+      const auto asked_for = static_cast<double>(draft.info.blocks.FirstStep(draft.recipe.blocks));
+      const bool repeated =
+          std::ranges::any_of(lake.recipe.sources, [](const SourceSpec& source) { return source.at_end == AtEnd::kRepeat; });
+      lasts = repeated ? asked_for : std::min(lasts, asked_for);
+    }
     if (console.json()) {
       nlohmann::json shares;
       const auto weights = draft.recipe.first.mix.At(0);
@@ -166,7 +176,7 @@ class PlanCommand final : public Command {
                          {"worst_before", summary.worst_before},
                          {"worst_after", summary.worst_after}}},
                        {"bytes_per_step", bytes},
-                       {"steps_per_chunk", draft.info.blocks.phases().back().steps},
+                       {"steps_per_chunk", most_steps},
                        {"lake",
                         {{"files", draft.inventory_files},
                          {"rows", draft.inventory_rows},
@@ -203,7 +213,7 @@ class PlanCommand final : public Command {
                                                         : fmt::format("about {} steps", Grouped(lasts))});
     table.Add({"memory",
                fmt::format("{} at least, for a producer of all strands", FormatSize(static_cast<double>(draft.memory.least())))});
-    table.Add({"a step", fmt::format("{}; {} steps in a chunk", FormatSize(bytes), draft.info.blocks.phases().back().steps)});
+    table.Add({"a step", fmt::format("{}; up to {} steps in a chunk", FormatSize(bytes), most_steps)});
     table.Add(
         {"a day", fmt::format("{} steps of {}, {}, {} puts, {} gets", Grouped(money.steps_per_day), FormatDuration(step_time_),
                               FormatSize(money.bytes_per_day), Grouped(money.puts_per_day), Grouped(money.gets_per_day))});
