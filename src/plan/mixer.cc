@@ -1,5 +1,9 @@
 #include "plan/mixer.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -23,7 +27,13 @@ double Least(const double* times) {
 // Which of a block are not later: a bit for each, and no branch.
 uint32_t NotLater(const double* times, double than) {
   uint32_t bits = 0;
+#ifdef __SSE2__
+  const __m128d limit = _mm_set1_pd(than);
+  for (uint32_t i = 0; i < kBlock; i += 2)
+    bits |= static_cast<uint32_t>(_mm_movemask_pd(_mm_cmple_pd(_mm_loadu_pd(times + i), limit))) << i;
+#else
   for (uint32_t i = 0; i < kBlock; ++i) bits |= static_cast<uint32_t>(times[i] <= than) << i;
+#endif
   return bits;
 }
 
@@ -124,13 +134,11 @@ void Mixer::Index() {
       (owed_[i] >= 0 ? due_ : ahead_until_)[i] = owed_[i] >= 0 ? static_cast<double>(limit_ - owed_[i]) * inverse_[i]
                                                                : static_cast<double>((shares_[i] - 1 - owed_[i]) / shares_[i]);
     }
-    for (size_t block = 0; block < blocks; ++block) Sum(block);
+    for (size_t block = 0; block < blocks; ++block) {
+      first_due_[block] = Least(&due_[block * kBlock]);
+      first_until_[block] = Least(&ahead_until_[block * kBlock]);
+    }
   }
-}
-
-void Mixer::Sum(size_t block) {
-  first_due_[block] = Least(&due_[block * kBlock]);
-  first_until_[block] = Least(&ahead_until_[block * kBlock]);
 }
 
 // It was drawn from.
@@ -142,7 +150,9 @@ void Mixer::Follow(uint16_t source) {
   const auto until = static_cast<double>((shares_[source] - 1 - owed_[source]) / shares_[source]);
   due_[source] = ahead ? kNever : due;
   ahead_until_[source] = ahead ? until : kNever;
-  Sum(source / kBlock);
+  const size_t block = source / kBlock;
+  first_due_[block] = Least(&due_[block * kBlock]);
+  first_until_[block] = std::min(first_until_[block], ahead_until_[source]);
 }
 
 uint32_t Mixer::PickOfMany() {
@@ -156,8 +166,9 @@ uint32_t Mixer::PickOfMany() {
         const size_t i = block * kBlock + static_cast<size_t>(std::countr_zero(left));
         ahead_until_[i] = kNever;
         due_[i] = static_cast<double>(limit_ - owed_[i]) * inverse_[i];
+        first_due_[block] = std::min(first_due_[block], due_[i]);
       }
-      Sum(block);
+      first_until_[block] = Least(&ahead_until_[block * kBlock]);
     }
   double earliest = kNever;
   for (size_t begin = 0; begin < blocks; begin += kBlock) earliest = std::min(earliest, Least(&first_due_[begin]));

@@ -114,7 +114,6 @@ class Mixer {
   uint32_t PickOfThirtyTwo() const;
   uint32_t PickOfMany();
   void Follow(uint16_t source);
-  void Sum(size_t block);
 
   int64_t Owed(size_t i) const { return owed_[i] + shares_[i] * since_; }
   // When it would be behind by the longest document, in tokens from now. A number that is the same on every machine, and so what ties are decided by.

@@ -277,6 +277,10 @@ Result<std::vector<LakeFile>> Lake::Below(const std::string& folder, const Deadl
 LakeInput::LakeInput(std::shared_ptr<const Lake> lake, LakeFile file)
     : lake_(std::move(lake)), file_(std::move(file)), ahead_(lake_->local(file_.uri) ? kAheadLocal : kAheadRemote) {}
 
+void LakeInput::KeepLittle() {
+  if (block_ && block_->size() > kAheadLocal) block_.reset();
+}
+
 Status LakeInput::Explain(const arrow::Status& failure, std::string_view what) const {
   if (failure.ok()) return {};
   if (!failure_.ok()) return failure_.Annotate(what);
@@ -301,7 +305,9 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> LakeInput::ReadAt(int64_t position
     return arrow::SliceBuffer(block_, position - block_at_, bytes);
   }
   const bool small = bytes < ahead_ / 2;
-  Result<Bytes> read = lake_->Read(file_, ByteRange::At(position, small ? ahead_ : bytes), deadline_);
+  // A small file comes whole: its parts are asked for in any order.
+  const int64_t from = small && static_cast<int64_t>(file_.bytes) <= ahead_ ? 0 : position;
+  Result<Bytes> read = lake_->Read(file_, ByteRange::At(from, small ? ahead_ : bytes), deadline_);
   if (!read.ok()) {
     failure_ = read.status();
     return arrow::Status::IOError(failure_.message());
@@ -309,8 +315,9 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> LakeInput::ReadAt(int64_t position
   std::shared_ptr<arrow::Buffer> buffer = ToBuffer(*std::move(read));
   if (!small) return buffer;
   block_ = buffer;
-  block_at_ = position;
-  return arrow::SliceBuffer(std::move(buffer), 0, bytes);
+  block_at_ = from;
+  if (position - from + bytes > buffer->size()) return arrow::Status::IOError("a read beyond the end");
+  return arrow::SliceBuffer(std::move(buffer), position - from, bytes);
 }
 
 arrow::Result<int64_t> LakeInput::ReadAt(int64_t position, int64_t bytes, void* out) {

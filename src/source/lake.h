@@ -76,6 +76,8 @@ class LakeInput final : public arrow::io::RandomAccessFile {
   LakeInput(std::shared_ptr<const Lake> lake, LakeFile file);
 
   void SetDeadline(const Deadline& deadline) { deadline_ = deadline; }
+  // Of what it has read, no more than a little stays: it is not in use for some time.
+  void KeepLittle();
   // What Arrow made of a failure of the store is text only; this is the failure itself.
   Status Explain(const arrow::Status& failure, std::string_view what) const;
 

@@ -9,6 +9,7 @@
 #include <list>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
@@ -64,6 +65,49 @@ struct OpenParquet {
   std::unique_ptr<parquet::arrow::FileReader> reader;
 };
 
+// What is asked of a footer for each granule. A row group of a footer is made anew each time it is asked for: with thousands of row groups in a file, to ask
+// all of them for each one of them would take longer than to read them.
+struct Footer {
+  std::shared_ptr<parquet::FileMetaData> metadata;
+  std::vector<uint64_t> first_rows;  // by row group: rows of those before
+
+  explicit Footer(std::shared_ptr<parquet::FileMetaData> of) : metadata(std::move(of)) {
+    uint64_t rows = 0;
+    for (int i = 0; i < metadata->num_row_groups(); ++i) {
+      first_rows.push_back(rows);
+      rows += static_cast<uint64_t>(metadata->RowGroup(i)->num_rows());
+    }
+  }
+};
+
+// Readers that nobody uses now, for the next granule of the same file: to make one takes longer than to read a small row group, and what it has read of the file may
+// hold that too. Thread-safe; each of them has one user at a time.
+class IdleReaders {
+ public:
+  std::optional<OpenParquet> Take(uint32_t file) {
+    std::lock_guard lock(mutex_);
+    for (auto idle = idle_.begin(); idle != idle_.end(); ++idle) {
+      if (idle->first != file) continue;
+      OpenParquet open = std::move(idle->second);
+      idle_.erase(idle);
+      return open;
+    }
+    return std::nullopt;
+  }
+  void Give(uint32_t file, OpenParquet open) {
+    open.input->KeepLittle();
+    std::list<std::pair<uint32_t, OpenParquet>> oldest;  // goes after the lock
+    std::lock_guard lock(mutex_);
+    idle_.emplace_front(file, std::move(open));
+    if (idle_.size() > kMost) oldest.splice(oldest.begin(), idle_, std::prev(idle_.end()));
+  }
+
+ private:
+  static constexpr size_t kMost = 2;  // of each source, and there may be hundreds of them
+  std::mutex mutex_;
+  std::list<std::pair<uint32_t, OpenParquet>> idle_;  // last used first
+};
+
 Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const LakeFile& file,
                              std::shared_ptr<parquet::FileMetaData> footer, const Deadline& deadline) {
   OpenParquet open{.input = std::make_shared<LakeInput>(lake, file), .reader = nullptr};
@@ -90,8 +134,16 @@ Result<OpenParquet> OpenFile(const std::shared_ptr<const Lake>& lake, const Lake
 class ParquetReader final : public BatchReader {
  public:
   ParquetReader(OpenParquet open, std::unique_ptr<arrow::RecordBatchReader> batches, const ReadPlan& plan, uint64_t first_row,
-                uint64_t rows, std::string what)
-      : BatchReader(plan.schema, first_row, rows, std::move(what)), open_(std::move(open)), batches_(std::move(batches)) {}
+                uint64_t rows, std::string what, std::shared_ptr<IdleReaders> idle, uint32_t file)
+      : BatchReader(plan.schema, first_row, rows, std::move(what)),
+        open_(std::move(open)),
+        batches_(std::move(batches)),
+        idle_(std::move(idle)),
+        file_(file) {}
+  ~ParquetReader() override {
+    batches_.reset();
+    if (!failed_) idle_->Give(file_, std::move(open_));
+  }
 
  private:
   Result<std::shared_ptr<arrow::RecordBatch>> Next(const Deadline& deadline) override {
@@ -103,6 +155,7 @@ class ParquetReader final : public BatchReader {
     } catch (const std::exception& failure) {
       status = arrow::Status::Invalid(failure.what());
     }
+    failed_ = !status.ok() || !batch;
     if (!status.ok()) return open_.input->Explain(status, what());
     if (!batch) return Status(Code::kCorrupt, Cat(what(), ": it ends ", left(), " rows before its footer says"));
     return batch;
@@ -110,6 +163,9 @@ class ParquetReader final : public BatchReader {
 
   OpenParquet open_;
   std::unique_ptr<arrow::RecordBatchReader> batches_;
+  const std::shared_ptr<IdleReaders> idle_;
+  const uint32_t file_;
+  bool failed_ = false;
 };
 
 class ParquetFormat final : public Format {
@@ -143,11 +199,15 @@ class ParquetFormat final : public Format {
     const LakeFile& file = inventory.files[granule.file];
     const std::string what =
         granule.part == kAllParts ? Cat("cannot read ", file.uri) : Cat("cannot read row group ", granule.part, " of ", file.uri);
-    std::shared_ptr<parquet::FileMetaData> footer = Footer(granule.file);
-    const bool known = footer != nullptr;
-    HR_ASSIGN_OR_RETURN(OpenParquet open, OpenFile(lake_, file, footer, deadline));
-    footer = open.reader->parquet_reader()->metadata();
-    if (!known) KeepFooter(granule.file, footer);
+    std::shared_ptr<const Footer> known = FindFooter(granule.file);
+    std::optional<OpenParquet> idle = idle_->Take(granule.file);
+    if (idle) idle->input->SetDeadline(deadline);
+    if (!idle) {
+      HR_ASSIGN_OR_RETURN(idle, OpenFile(lake_, file, known ? known->metadata : nullptr, deadline));
+    }
+    OpenParquet open = *std::move(idle);
+    if (!known) known = KeepFooter(granule.file, open.reader->parquet_reader()->metadata());
+    const std::shared_ptr<parquet::FileMetaData>& footer = known->metadata;
     std::set<std::string> wanted;
     for (const auto& field : plan.schema->fields()) wanted.insert(field->name());
     std::vector<int> columns, groups;
@@ -155,9 +215,12 @@ class ParquetFormat final : public Format {
       if (wanted.contains(footer->schema()->Column(i)->path()->ToDotVector().front())) columns.push_back(i);
     }
     uint64_t first_row = granule.first;
-    for (int i = 0; i < footer->num_row_groups(); ++i) {
-      if (granule.part == kAllParts || static_cast<uint32_t>(i) == granule.part) groups.push_back(i);
-      if (granule.part != kAllParts && static_cast<uint32_t>(i) < granule.part) first_row += footer->RowGroup(i)->num_rows();
+    if (granule.part == kAllParts) {
+      groups.resize(known->first_rows.size());
+      std::iota(groups.begin(), groups.end(), 0);
+    } else if (granule.part < known->first_rows.size()) {
+      groups.push_back(static_cast<int>(granule.part));
+      first_row += known->first_rows[granule.part];
     }
     if (groups.empty())
       return Status(Code::kCorrupt, Cat(what, ": there is no such row group; the inventory is of another file"));
@@ -176,6 +239,8 @@ class ParquetFormat final : public Format {
       if (granule.count < static_cast<uint64_t>(group->num_rows()) && bytes <= kSharedBytes && plan.budget->CanShare(bytes)) {
         auto part = plan.budget->Share({plan.loader, granule.file, granule.part}, bytes);
         HR_RETURN_IF_ERROR(Decode(*part, open, *batches, what));
+        batches.reset();
+        idle_->Give(granule.file, std::move(open));
         return std::make_unique<RunReader>(
             granule.first, granule.count,
             [part, plan, base = first_row - granule.first, what](uint64_t first, uint64_t count, const Deadline&) {
@@ -185,7 +250,7 @@ class ParquetFormat final : public Format {
     }
     // A reader of all columns' rows from the beginning of the part; its own first rows are left out here.
     auto reader = std::make_unique<ParquetReader>(std::move(open), std::move(batches), plan, first_row - granule.first,
-                                                  granule.first + granule.count, what);
+                                                  granule.first + granule.count, what, idle_, granule.file);
     HR_ASSIGN_OR_RETURN(uint64_t skipped, reader->Skip(granule.first, deadline));
     if (skipped != granule.first) return Status(Code::kCorrupt, Cat(what, ": it has fewer rows than the inventory says"));
     return reader;
@@ -230,7 +295,7 @@ class ParquetFormat final : public Format {
     return Status(Code::kCorrupt, Cat(what, ": it ends before its footer says"));
   }
 
-  std::shared_ptr<parquet::FileMetaData> Footer(uint32_t file) {
+  std::shared_ptr<const Footer> FindFooter(uint32_t file) {
     std::lock_guard lock(mutex_);
     for (auto footer = footers_.begin(); footer != footers_.end(); ++footer) {
       if (footer->first != file) continue;
@@ -239,14 +304,17 @@ class ParquetFormat final : public Format {
     }
     return nullptr;
   }
-  void KeepFooter(uint32_t file, std::shared_ptr<parquet::FileMetaData> footer) {
+  std::shared_ptr<const Footer> KeepFooter(uint32_t file, std::shared_ptr<parquet::FileMetaData> metadata) {
+    auto footer = std::make_shared<const Footer>(std::move(metadata));
     std::lock_guard lock(mutex_);
-    footers_.emplace_front(file, std::move(footer));
+    footers_.emplace_front(file, footer);
     if (footers_.size() > kFootersKept) footers_.pop_back();
+    return footer;
   }
 
   std::mutex mutex_;
-  std::list<std::pair<uint32_t, std::shared_ptr<parquet::FileMetaData>>> footers_;  // last used first
+  std::list<std::pair<uint32_t, std::shared_ptr<const Footer>>> footers_;  // last used first
+  const std::shared_ptr<IdleReaders> idle_ = std::make_shared<IdleReaders>();
 };
 
 }  // namespace
