@@ -427,6 +427,7 @@ def measure(options: argparse.Namespace, endpoint: str) -> dict[str, Any]:
         result["readers"][name] = {
             "fastest": max(figures, key=lambda one: one["samples_per_second"]),
             "leanest": min(figures, key=lambda one: one["cpu_seconds_per_gb"]),
+            "all": figures,
         }
     result["server_samples_per_second"] = statistics.median(rates) / (4 * LENGTH)
     return result
@@ -453,15 +454,18 @@ def report(result: dict[str, Any]) -> bool:
     others = [found for name, found in readers.items() if name != "headrace"]
     if "headrace" not in readers or not others:
         return "headrace" not in result["failed"]
-    ours = readers["headrace"]["fastest"]
     best = max(one["fastest"]["samples_per_second"] for one in others)
     least = min(one["leanest"]["cpu_seconds_per_gb"] for one in others)
-    speed, share, cpu = (
-        ours["samples_per_second"] / best,
-        ours["samples_per_second"] / server_gives,
-        ours["cpu_seconds_per_gb"] / least,
-    )
-    fast, lean = speed >= SPEED_TARGET or share >= SERVER_TARGET, cpu <= CPU_TARGET
+
+    def is_fast(one: dict[str, Any]) -> bool:
+        return one["samples_per_second"] >= min(SPEED_TARGET * best, SERVER_TARGET * server_gives)
+
+    # One setting is judged by both: of those that are fast enough, the leanest.
+    ours = min(readers["headrace"]["all"], key=lambda one: (not is_fast(one), one["cpu_seconds_per_gb"]))
+    speed, share = ours["samples_per_second"] / best, ours["samples_per_second"] / server_gives
+    cpu = ours["cpu_seconds_per_gb"] / least
+    fast, lean = is_fast(ours), cpu <= CPU_TARGET
+    print("  with " + ", ".join(f"{key} {value}" for key, value in ours["settings"].items()) + ":")
     print(
         f"  speed: {speed:.2f} times the best of the others (target {SPEED_TARGET}), {share:.2f} of the server"
         f" (or {SERVER_TARGET}){'' if fast else '   MISSED'}"
