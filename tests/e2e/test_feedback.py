@@ -171,6 +171,7 @@ def test_wrong_steps_are_wrong_words(headrace: Headrace, stream: str, words: str
     assert "is not like 100:200" in done.err
 
 
+@pytest.mark.slow
 def test_an_outage_of_s3(headrace: Headrace, reference: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
