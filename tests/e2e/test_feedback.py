@@ -120,6 +120,7 @@ def test_reports_outlive_their_steps_and_disturb_nobody(headrace: Headrace, stre
     assert after == before["steps"][len(before["steps"]) - len(after) :]
 
 
+@pytest.mark.slow
 def test_reports_of_trimmed_steps_are_folded_and_say_the_same(headrace: Headrace, tmp_path: Path) -> None:
     stream = str(tmp_path / "long")
     with hr.Writer(stream, lanes=2, columns={"x": "int64"}, probe=False) as writer:
