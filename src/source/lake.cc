@@ -277,6 +277,12 @@ Result<std::vector<LakeFile>> Lake::Below(const std::string& folder, const Deadl
 LakeInput::LakeInput(std::shared_ptr<const Lake> lake, LakeFile file)
     : lake_(std::move(lake)), file_(std::move(file)), ahead_(lake_->local(file_.uri) ? kAheadLocal : kAheadRemote) {}
 
+void LakeInput::Expect(int64_t position, int64_t bytes) {
+  const bool fits = position >= 0 && bytes > 0 && bytes <= ahead_ && position + bytes <= static_cast<int64_t>(file_.bytes);
+  expected_at_ = position;
+  expected_bytes_ = fits ? bytes : 0;
+}
+
 void LakeInput::KeepLittle() {
   if (block_ && block_->size() > kAheadLocal) block_.reset();
 }
@@ -306,8 +312,14 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> LakeInput::ReadAt(int64_t position
   }
   const bool small = bytes < ahead_ / 2;
   // A small file comes whole: its parts are asked for in any order.
-  const int64_t from = small && static_cast<int64_t>(file_.bytes) <= ahead_ ? 0 : position;
-  Result<Bytes> read = lake_->Read(file_, ByteRange::At(from, small ? ahead_ : bytes), deadline_);
+  int64_t from = position, length = small ? ahead_ : bytes;
+  if (small && static_cast<int64_t>(file_.bytes) <= ahead_) {
+    from = 0;
+  } else if (small && position >= expected_at_ && position + bytes <= expected_at_ + expected_bytes_) {
+    from = expected_at_;
+    length = expected_bytes_;
+  }
+  Result<Bytes> read = lake_->Read(file_, ByteRange::At(from, length), deadline_);
   if (!read.ok()) {
     failure_ = read.status();
     return arrow::Status::IOError(failure_.message());

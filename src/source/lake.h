@@ -76,6 +76,8 @@ class LakeInput final : public arrow::io::RandomAccessFile {
   LakeInput(std::shared_ptr<const Lake> lake, LakeFile file);
 
   void SetDeadline(const Deadline& deadline) { deadline_ = deadline; }
+  // This will be read, in small reads: the first of them brings it all, and nothing else.
+  void Expect(int64_t position, int64_t bytes);
   // Of what it has read, no more than a little stays: it is not in use for some time.
   void KeepLittle();
   // What Arrow made of a failure of the store is text only; this is the failure itself.
@@ -97,6 +99,7 @@ class LakeInput final : public arrow::io::RandomAccessFile {
   const int64_t ahead_;  // what a small read brings along
   std::shared_ptr<arrow::Buffer> block_;
   int64_t block_at_ = 0;
+  int64_t expected_at_ = 0, expected_bytes_ = 0;
   Deadline deadline_;
   Status failure_;
   int64_t position_ = 0;

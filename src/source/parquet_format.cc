@@ -60,6 +60,20 @@ uint64_t DecodedBytes(const parquet::RowGroupMetaData& group) {
   return DecodedBytes(group, all);
 }
 
+// Where these columns of a row group lie: from … to.
+std::pair<int64_t, int64_t> Extent(const parquet::RowGroupMetaData& group, const std::vector<int>& columns) {
+  int64_t from = INT64_MAX, to = 0;
+  for (int i : columns) {
+    const auto column = group.ColumnChunk(i);
+    int64_t first = column->data_page_offset();
+    if (column->has_dictionary_page() && column->dictionary_page_offset() > 0)
+      first = std::min(first, column->dictionary_page_offset());
+    from = std::min(from, first);
+    to = std::max(to, first + column->total_compressed_size());
+  }
+  return {from, to};
+}
+
 struct OpenParquet {
   std::shared_ptr<LakeInput> input;
   std::unique_ptr<parquet::arrow::FileReader> reader;
@@ -224,6 +238,10 @@ class ParquetFormat final : public Format {
     }
     if (groups.empty())
       return Status(Code::kCorrupt, Cat(what, ": there is no such row group; the inventory is of another file"));
+    if (groups.size() == 1 && !columns.empty()) {
+      const auto [from, to] = Extent(*footer->RowGroup(groups.front()), columns);
+      open.input->Expect(from, to - from);
+    }
     std::unique_ptr<arrow::RecordBatchReader> batches;
     open.reader->set_batch_size(BatchRows(*footer, groups, columns, std::min<uint64_t>(plan.batch_rows, 8192)));
     try {
