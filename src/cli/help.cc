@@ -42,6 +42,7 @@ std::string HelpFor(const Command& command, const CLI::App& app) {
   std::string text = fmt::format("usage: headrace {}", command.name());
   std::string rows;
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // for our own processes
     std::string name = option->get_name(option->get_positional(), false);
     if (option->get_positional()) text += option->get_required() ? " " + name : " [" + name + "]";
     // Flags have a type too, which is nothing to be shown.

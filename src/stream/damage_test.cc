@@ -54,6 +54,23 @@ class DamageTest : public testing::Test {
   std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
 };
 
+TEST_F(DamageTest, NoStreamIsMadeWhereOneHasLostItsStreamJson) {
+  Run(Codec::kNone, [&](StreamLog&) {
+    const std::string json = (*store_->Get("stream.json", {}))->bytes.ToString();
+    StreamInfo other = info_;
+    other.uuid = {9};
+    EXPECT_EQ(StreamLog::Create(other, {store_, &simulation_, Random(5)}, {}).code(), Code::kConflict);
+    ASSERT_TRUE(store_->DeleteOne("stream.json", {}).ok());
+    auto refused = StreamLog::Create(other, {store_, &simulation_, Random(6)}, {});
+    EXPECT_EQ(refused.code(), Code::kCorrupt);
+    EXPECT_NE(refused.status().message().find("stream.json is gone. Put that object back"), std::string::npos)
+        << refused.status().message();
+    EXPECT_FALSE(*store_->Get("stream.json", {})) << "nothing is written";
+    ASSERT_TRUE(store_->Put("stream.json", Body(json), {}).ok());
+    EXPECT_EQ(Open(7)->known()->manifest.frontier_block, 1u);
+  });
+}
+
 TEST_F(DamageTest, AManifestThatDoesNotContinueTheOneBeforeItIsRefused) {
   Run(Codec::kNone, [&](StreamLog& log) {
     std::shared_ptr<StreamLog> reader = Open(2), writer = Open(3);

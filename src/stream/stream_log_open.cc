@@ -8,17 +8,34 @@ namespace {
 
 constexpr std::string_view kInfoKey = "stream.json";
 
+Status AlreadyThere(const ObjectStore& store) {
+  return {Code::kConflict, Cat("there is a stream at ", store.Describe(), " already")};
+}
+
+// A stream that has lost its stream.json is damaged, but may be whole otherwise; another one in its place would be the end of it.
+Status CheckNoLog(ObjectStore& store, const Deadline& deadline) {
+  HR_ASSIGN_OR_RETURN(const ListPage page, store.List({.prefix = "log/", .limit = 1}, deadline));
+  if (page.entries.empty()) return {};
+  HR_ASSIGN_OR_RETURN(const std::optional<Object> info, store.Get(std::string(kInfoKey), deadline));
+  if (info) return AlreadyThere(store);
+  return {Code::kCorrupt,
+          Cat("there was a stream at ", store.Describe(), ": its log is there, but ", store.Describe(std::string(kInfoKey)),
+              " is gone. Put that object back, as it was, and all is well again; a new stream goes to another place, or to this "
+              "one once all that is left of the old one was deleted")};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<StreamLog>> StreamLog::Create(StreamInfo info, StreamContext context, const Deadline& deadline) {
   HR_RETURN_IF_ERROR(info.Check());
   Random random = context.random.Fork("create");
   Clock& clock = context.executor->clock();
+  HR_RETURN_IF_ERROR(CheckNoLog(*context.store, deadline));
   HR_ASSIGN_OR_RETURN(CreateResult created,
                       headrace::Create(*context.store, std::string(kInfoKey), Body(info.ToJson()), deadline, clock, random));
   if (created.kind == CreateResult::kUnknown) return Status(Code::kOutcomeUnknown, created.reason.message());
   if (created.kind == CreateResult::kLost) {
-    return Status(Code::kConflict, Cat("there is a stream at ", context.store->Describe(), " already"));
+    return AlreadyThere(*context.store);
   }
   Manifest first = Manifest::First(info, random.Next());
   std::string encoded = first.Encode();

@@ -50,6 +50,13 @@ def test_help_fits_a_terminal(headrace: Headrace) -> None:
         assert max(len(line) for line in headrace(*words).out.splitlines()) <= 132
 
 
+def test_help_shows_only_options_that_have_a_name(headrace: Headrace) -> None:
+    for command in ("produce", "plan", "mix", "lineage", *STREAM_COMMANDS):
+        out = headrace(command, "--help").out
+        assert "usage:" in out
+        assert not re.search(r"^   +[A-Z]+ ", out, re.MULTILINE)
+
+
 def test_no_words_at_all_show_the_help(headrace: Headrace) -> None:
     done = headrace()
     assert done.status == 2

@@ -48,8 +48,11 @@ Result<std::string> ZoneOf(const std::string& bucket) {
 
 Result<S3Endpoint> CustomEndpoint(const S3Config& config) {
   auto refuse = [&](std::string_view why) {
-    return Status(Code::kInvalidArgument,
-                  Cat("the endpoint \"", HostOf(config.endpoint).substr(0, 200), "\" cannot be used: ", why));
+    // Without what stands between the two: it may be a secret.
+    const size_t scheme = config.endpoint.find("://");
+    const std::string shown =
+        Cat(config.endpoint.substr(0, scheme == std::string::npos ? 0 : scheme + 3), HostOf(config.endpoint));
+    return Status(Code::kInvalidArgument, Cat("the endpoint \"", shown.substr(0, 200), "\" cannot be used: ", why));
   };
   S3Endpoint found;
   std::string_view rest = config.endpoint;

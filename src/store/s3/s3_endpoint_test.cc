@@ -76,22 +76,23 @@ TEST(FindEndpoint, PlainHttpOnlyToThisMachineUnlessAskedFor) {
 }
 
 TEST(FindEndpoint, RefusesWhatCannotBe) {
-  for (auto [config, why] : {std::pair{Bucket(""), "there is no bucket"},
-                             {Bucket("ab"), "3 to 63 characters"},
-                             {Bucket("la/ke"), "only letters"},
-                             {Bucket("-lake"), "must begin with"},
-                             {Bucket("la..ke"), "two dots"},
-                             {Bucket("lake", "minio:9000"), "must begin with https:// or http://"},
-                             {Bucket("lake", "ftp://minio"), "must begin with https:// or http://"},
-                             {Bucket("lake", "https://"), "there is no host"},
-                             {Bucket("lake", "https://:9000"), "there is no host"},
-                             {Bucket("lake", "https://h:99999"), "the port"},
-                             {Bucket("lake", "https://h:x"), "the port"},
-                             {Bucket("lake", "https://user:secret@h"), "nothing else"},
-                             {Bucket("lake", "https://h/?x=1"), "nothing else"},
-                             {Bucket("lake", "https://h h"), "character"},
-                             {Bucket("lake", "", "evil.example.com/"), "cannot be a region"},
-                             {Bucket("lake", "", ""), "cannot be a region"}}) {
+  for (auto [config, why] :
+       {std::pair{Bucket(""), "there is no bucket"},
+        {Bucket("ab"), "3 to 63 characters"},
+        {Bucket("la/ke"), "only letters"},
+        {Bucket("-lake"), "must begin with"},
+        {Bucket("la..ke"), "two dots"},
+        {Bucket("lake", "minio:9000"), "must begin with https:// or http://"},
+        {Bucket("lake", "ftp://minio"), "\"ftp://minio\" cannot be used: it must begin with https:// or http://"},
+        {Bucket("lake", "https://"), "there is no host"},
+        {Bucket("lake", "https://:9000"), "there is no host"},
+        {Bucket("lake", "https://h:99999"), "the port"},
+        {Bucket("lake", "https://h:x"), "the port"},
+        {Bucket("lake", "https://user:secret@h"), "nothing else"},
+        {Bucket("lake", "https://h/?x=1"), "nothing else"},
+        {Bucket("lake", "https://h h"), "character"},
+        {Bucket("lake", "", "evil.example.com/"), "cannot be a region"},
+        {Bucket("lake", "", ""), "cannot be a region"}}) {
     auto found = FindEndpoint(config);
     EXPECT_EQ(found.code(), Code::kInvalidArgument) << config.bucket << ' ' << config.endpoint;
     EXPECT_THAT(found.status().message(), HasSubstr(why));
