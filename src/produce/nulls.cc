@@ -74,6 +74,40 @@ void FindNulls(const arrow::Array& column, const std::string& name, std::map<int
   }
 }
 
+template <typename ArrayType>
+void FindNoTokens(const arrow::Array& column, const Elements& elements, std::map<int64_t, std::string>& found) {
+  const auto& values = static_cast<const ArrayType&>(*elements.values);
+  const auto good = [](auto value) { return std::in_range<uint32_t>(value) && std::in_range<int32_t>(value); };
+  for (int64_t row = 0; row < column.length(); ++row) {
+    if (column.IsNull(row)) continue;
+    const auto [first, last] = elements.of(row);
+    bool fits = true;
+    for (int64_t i = first; i < last; ++i) fits &= good(values.Value(i));
+    for (int64_t i = first; !fits && i < last; ++i) {
+      if (good(values.Value(i))) continue;
+      found.emplace(row,
+                    Cat("token ", i - first, " of its \"tokens\" is ", +values.Value(i),
+                        std::cmp_less(values.Value(i), 0) ? ", and a token is not negative" : ", and a token is below 2^31"));
+      break;
+    }
+  }
+}
+
+// Numbers that are no tokens.
+void FindNoTokens(const arrow::Array& column, std::map<int64_t, std::string>& found) {
+  const Elements elements = ElementsOf(column);
+  if (elements.values == nullptr) return;
+  switch (elements.values->type_id()) {
+    case arrow::Type::INT8: return FindNoTokens<arrow::Int8Array>(column, elements, found);
+    case arrow::Type::INT16: return FindNoTokens<arrow::Int16Array>(column, elements, found);
+    case arrow::Type::INT32: return FindNoTokens<arrow::Int32Array>(column, elements, found);
+    case arrow::Type::UINT32: return FindNoTokens<arrow::UInt32Array>(column, elements, found);
+    case arrow::Type::INT64: return FindNoTokens<arrow::Int64Array>(column, elements, found);
+    case arrow::Type::UINT64: return FindNoTokens<arrow::UInt64Array>(column, elements, found);
+    default: return;
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<arrow::RecordBatch>> WithoutNulls(const Recipe& recipe, const arrow::RecordBatch& batch,
@@ -83,6 +117,7 @@ Result<std::shared_ptr<arrow::RecordBatch>> WithoutNulls(const Recipe& recipe, c
   for (const std::string& name : Used(recipe, *rows)) {
     if (auto column = rows->GetColumnByName(name)) FindNulls(*column, name, found);
   }
+  if (auto tokens = rows->GetColumnByName("tokens")) FindNoTokens(*tokens, found);
   if (found.empty()) return rows;
   using Place = std::pair<int32_t, int64_t>;
   const auto place = [](const arrow::RecordBatch& of, int64_t row) {

@@ -61,6 +61,10 @@ struct ProducerMetrics {
     return Metrics::Default().GetCounter("headrace_source_samples_total", "Samples of a source in steps of this producer.",
                                          {{"source", source}});
   }
+  static Counter& Skipped(const std::string& source) {
+    return Metrics::Default().GetCounter("headrace_source_skipped_total", "Bad samples of a source that were left out.",
+                                         {{"source", source}});
+  }
   static Gauge& Waiting(const std::string& what) {
     return Metrics::Default().GetGauge("headrace_producer_waiting", "1 while the producer waits for this.", {{"for", what}});
   }
@@ -148,6 +152,12 @@ void Producer::Note(const StrandLine::Made& made) {
     report_.samples_by_source[name] += made.samples[i];
     ProducerMetrics::Tokens(name).Add(static_cast<double>(made.tokens[i]));
     ProducerMetrics::Samples(name).Add(static_cast<double>(made.samples[i]));
+  }
+  for (size_t i = 0; i < made.skipped.size(); ++i) {
+    if (made.skipped[i] == 0) continue;
+    const std::string& name = lake_.sources().spec(i).name;
+    report_.skipped_by_source[name] += made.skipped[i];
+    ProducerMetrics::Skipped(name).Add(static_cast<double>(made.skipped[i]));
   }
   ProducerMetrics& metrics = TheMetrics();
   metrics.steps.Add(made.steps);

@@ -48,6 +48,7 @@ struct ProducerReport {
   uint64_t blocks = 0, steps = 0, bytes = 0;  // made by this process
   uint64_t tokens = 0, padding = 0;
   std::map<std::string, uint64_t> tokens_by_source, samples_by_source;
+  std::map<std::string, uint64_t> skipped_by_source;  // bad samples that were left out; only sources that have some
   uint32_t strands = 0, producers = 1;
   uint64_t reader_step = 0;  // of the slowest training reader
   bool readers = false;

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/crc32c.h"
-#include "base/metrics.h"
 #include "base/text.h"
 #include "source/block_pool.h"
 #include "source/format.h"
@@ -143,7 +142,13 @@ Result<bool> StrandFeed::Next(uint16_t source, SampleInfo& sample) {
         return Status(Code::kInvalidArgument,
                       Cat("source ", sources_.spec(source).name, ": strand ", strand_, " has come upon ", skipped,
                           " bad rows in epoch ", cursor.at.epoch, ", and the recipe allows ", allowed,
+                          " for each source, strand and epoch. The last are those from ", opened->window->first_bad,
                           ". Mend the files, or raise the limit: bad_samples: {skip: ", 2 * skipped, "}"));
+      }
+      // One that is opened again in its middle was counted at its beginning.
+      if (cursor.at.index == 0 && opened->window->skipped > 0) {
+        skipped_.resize(std::max(skipped_.size(), size_t{source} + 1));
+        skipped_[source] += opened->window->skipped;
       }
       cursor.window = std::move(opened);
     }
@@ -166,12 +171,6 @@ Result<bool> StrandFeed::Next(uint16_t source, SampleInfo& sample) {
     cursor.at = window.last_of_group ? Position{cursor.at.epoch, cursor.at.group + 1, 0, 0}
                                      : Position{cursor.at.epoch, cursor.at.group, cursor.at.piece + 1, 0};
     cursor.skipped += window.skipped;
-    if (window.skipped > 0) {
-      Metrics::Default()
-          .GetCounter("headrace_source_skipped_total", "Bad samples of a source that were left out.",
-                      {{"source", sources_.spec(source).name}})
-          .Add(static_cast<double>(window.skipped));
-    }
     cursor.window.reset();
   }
   return false;

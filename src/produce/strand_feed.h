@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/feed.h"
@@ -61,6 +62,9 @@ class StrandFeed final : public SampleFeed {
   // Keeps the held samples and no other memory; drawing goes on all the same.
   void CloseWindows();
 
+  // Bad samples by source, in the windows that were begun since the last call.
+  std::vector<uint64_t> TakeSkipped() { return std::exchange(skipped_, {}); }
+
   nlohmann::json State() const;
   Status Restore(const nlohmann::json& state);
 
@@ -95,6 +99,7 @@ class StrandFeed final : public SampleFeed {
   std::shared_ptr<const OpenWindow> again_;  // that the last carried sample was found in: its neighbours follow
   SampleRef again_at_;
   std::vector<SampleRef> through_;  // windows that were drawn to their end
+  std::vector<uint64_t> skipped_;  // bad samples by source, not yet taken
 };
 
 }  // namespace headrace

@@ -81,6 +81,11 @@ void StrandLine::Made::Add(const StepPlan& plan) {
   spread = std::max(spread, plan.spread_after);
 }
 
+void StrandLine::Made::AddSkipped(const std::vector<uint64_t>& more) {
+  skipped.resize(std::max(skipped.size(), more.size()));
+  for (size_t source = 0; source < more.size(); ++source) skipped[source] += more[source];
+}
+
 Status StrandLine::PutLineage(const std::vector<LineageRow>& rows, const StreamMixture& mixture, const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(std::string bytes, EncodeLineage(rows, mixture.Names(), mixture.number,
                                                        [&](uint16_t source, uint32_t file) -> const std::string& {
@@ -135,6 +140,7 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
   HR_RETURN_IF_ERROR(writer_->Append(turn, chunk, Bytes::FromString(state), deadline));
   HR_RETURN_IF_ERROR(feed_->Committed());
   drawn_ = drawn;
+  made.AddSkipped(feed_->TakeSkipped());
   return made;
 }
 
@@ -180,6 +186,7 @@ Result<StrandLine::Made> StrandLine::Finish(const Deadline& deadline) {
     return LessThanAStep(recipe, Cat("Nothing was made; the stream has noted the files and the recipe, so then ",
                                      HowToDelete(lake_.log()->store()), " before you start again"));
   }
+  for (const Place& at : strands) made.AddSkipped(at.feed->TakeSkipped());
   made.bytes = chunk.bytes();
   if (made.steps > 0) HR_RETURN_IF_ERROR(PutLineage(lineage, *mixture, deadline));
   HR_RETURN_IF_ERROR(writer_->Finish(chunk, deadline));

@@ -33,9 +33,11 @@ class StrandLine {
     uint64_t padding = 0;
     double spread = 1;  // worst of its steps, after balancing
     std::vector<uint64_t> tokens, samples;  // by source
+    std::vector<uint64_t> skipped;  // bad samples that were left out, by source
     bool ended = false;  // nothing was made: the strand has run dry, and END is committed
 
     void Add(const StepPlan& plan);
+    void AddSkipped(const std::vector<uint64_t>& more);
   };
   // kFenced: another process has the strand now. Anything else but kCancelled may be tried again: `Recover` first.
   Result<Made> MakeBlock(const Deadline& deadline);

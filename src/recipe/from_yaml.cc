@@ -226,7 +226,11 @@ void RecipeReader::ReadKeep(const Keys& top) {
   auto columns = word->Texts("a list of columns; write keep: [id]");
   if (!columns) return;
   for (const std::string& column : *columns) {
-    if (column.starts_with("__")) word->Fail(Cat(column, ": names that begin with __ are Headrace's own"));
+    if (column.starts_with("__"))
+      word->Fail(Cat(column,
+                     ": names that begin with __ are Headrace's own; a column of the lake that has such a name can be kept under "
+                     "another one: `- rename: {",
+                     column, ": key}` in `transform`"));
     if (recipe_.pack && std::ranges::find(kOwnColumns, column) != std::end(kOwnColumns)) {
       word->Fail(
           Cat("a packed batch has a column ", column, " of its own; rename yours: - rename: {", column, ": my_", column, "}"));

@@ -327,6 +327,9 @@ class Loader final : public SourceLoader {
     auto window = std::make_shared<Window>();
     window->skipped = piece.bad.size();
     if (!piece.bad.empty() && !options_.bad_samples.skip) return BadSample(piece.bad.front());
+    std::optional<BadPlace> first_bad;
+    if (!piece.bad.empty()) first_bad = piece.bad.front();
+    Warn(piece.bad);
     if (piece.batches.empty()) {
       HR_ARROW_ASSIGN(std::shared_ptr<arrow::RecordBatch> none, arrow::RecordBatch::MakeEmpty(EmptySchema()), what);
       piece.batches.push_back(std::move(none));
@@ -345,13 +348,17 @@ class Loader final : public SourceLoader {
         return transformed.status().Annotate(
             Cat(what, ": row ", Rows(*part).Value(row), " of ", inventory_->files[Files(*part).Value(row)].uri));
       }
-      HR_ASSIGN_OR_RETURN(part, DropBad(*part, *transformed, bad, what));
+      HR_ASSIGN_OR_RETURN(part, DropBad(*part, *transformed, bad, first_bad, what));
       window->skipped += bad.size();
     }
+    if (first_bad)
+      window->first_bad =
+          Cat("row ", first_bad->row, " of ", inventory_->files[first_bad->file].uri, ": ", FirstLine(first_bad->why));
     if (window->skipped > options_.bad_samples.limit) {
       return Status(Code::kInvalidArgument,
-                    Cat(what, ": ", window->skipped, " bad rows in one window, more than the recipe's limit of ",
-                        options_.bad_samples.limit, " for all"));
+                    Cat(what, ": ", window->skipped, " bad rows among those that are read together, and the recipe allows ",
+                        options_.bad_samples.limit, " for this source in one epoch of a strand. The first is ", window->first_bad,
+                        ". Mend the files, or raise the limit: bad_samples: {skip: ", 2 * window->skipped, "}"));
     }
     std::vector<uint32_t> groups;
     if (options_.group_size > 1) {
@@ -462,7 +469,8 @@ class Loader final : public SourceLoader {
   // What the transform made of `rows`, without those that it calls bad.
   Result<std::shared_ptr<arrow::RecordBatch>> DropBad(const arrow::RecordBatch& rows,
                                                       const std::shared_ptr<arrow::RecordBatch>& made,
-                                                      const std::vector<BadRow>& bad, const std::string& what) {
+                                                      const std::vector<BadRow>& bad, std::optional<BadPlace>& first_bad,
+                                                      const std::string& what) {
     for (std::string_view name : {kFileColumn, kRowColumn}) {
       const auto column = made->GetColumnByName(std::string(name));
       if (!column || column->type_id() != (name == kFileColumn ? arrow::Type::INT32 : arrow::Type::INT64)) {
@@ -472,34 +480,37 @@ class Loader final : public SourceLoader {
     }
     if (bad.empty()) return made;
     std::set<std::pair<int32_t, int64_t>> places;
+    std::vector<BadPlace> left_out;
     for (const BadRow& row : bad) {
       if (row.row < 0 || row.row >= rows.num_rows())
         return Status(Code::kInternal, Cat(what, ": a transform called a row bad that it was not given"));
       const BadPlace place{static_cast<uint32_t>(Files(rows).Value(row.row)), Rows(rows).Value(row.row), row.why};
       if (!options_.bad_samples.skip && !row.skip) return BadSample(place);
       places.emplace(place.file, place.row);
+      left_out.push_back(place);
     }
-    Warn(rows, bad);
+    if (!first_bad) first_bad = left_out.front();
+    Warn(left_out);
     std::vector<bool> keep(made->num_rows());
     for (int64_t i = 0; i < made->num_rows(); ++i) keep[i] = !places.contains({Files(*made).Value(i), Rows(*made).Value(i)});
     return Filter(made, keep, what);
   }
 
-  // A window is loaded again where there is little memory: its samples are not news then.
-  void Warn(const arrow::RecordBatch& rows, const std::vector<BadRow>& bad) {
-    if (options_.quiet) return;
+  static std::string FirstLine(const std::string& why) { return why.substr(0, why.find('\n')); }
+
+  // A window is loaded again where there is little memory: its samples are not news then. Told of at the first and whenever there are ten times as many, so
+  // that a rotten file is no flood; the producer's summary has them all.
+  void Warn(const std::vector<BadPlace>& bad) {
+    if (options_.quiet || bad.empty()) return;
     std::lock_guard lock(mutex_);
-    size_t fresh = 0;
-    const BadRow* first = nullptr;
-    for (const BadRow& row : bad) {
-      if (warned_.size() >= kMostWarned || !warned_.emplace(Files(rows).Value(row.row), Rows(rows).Value(row.row)).second)
-        continue;
-      if (fresh++ == 0) first = &row;
+    const BadPlace* first = nullptr;
+    for (const BadPlace& place : bad) {
+      if (warned_.size() < kMostWarned && warned_.emplace(place.file, place.row).second && first == nullptr) first = &place;
     }
-    if (first == nullptr) return;
-    HR_LOG(kWarning, "bad samples are left out", {"source", inventory_->source}, {"samples", fresh},
-           {"file", inventory_->files[Files(rows).Value(first->row)].uri}, {"row", Rows(rows).Value(first->row)},
-           {"why", first->why.substr(0, first->why.find('\n'))});
+    if (first == nullptr || warned_.size() < next_warning_) return;
+    next_warning_ = 10 * warned_.size();
+    HR_LOG(kWarning, "bad samples are left out", {"source", inventory_->source}, {"samples", warned_.size()},
+           {"file", inventory_->files[first->file].uri}, {"row", first->row}, {"why", FirstLine(first->why)});
   }
 
   // Only groups of which all rows are there; `groups` says which is which.
@@ -540,7 +551,8 @@ class Loader final : public SourceLoader {
   std::list<std::pair<uint32_t, std::shared_ptr<const std::vector<uint32_t>>>> epochs_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<std::pair<int32_t, int64_t>> warned_;  // samples that are left out and were told of
+  std::set<std::pair<uint32_t, int64_t>> warned_;  // samples that are left out
+  size_t next_warning_ = 1;  // at so many of them
   std::set<GroupKey> busy_;  // groups that somebody reads at the moment
   size_t ahead_ = 0;
 };

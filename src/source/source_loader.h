@@ -43,6 +43,7 @@ struct Window {
   std::vector<uint32_t>
       order;  // shuffled: sample i of the piece is row order[i], counted through the parts; with groups, neighbours stay together
   bool last_of_group = false;
+  std::string first_bad;  // for people: its first bad row and why, if it has any
   uint64_t skipped = 0;  // bad rows; counting them against a limit over all windows is the strand's
   uint64_t bytes = 0;  // in memory
 };

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "source/window_budget.h"
@@ -175,6 +176,60 @@ TEST_F(SourceLoaderTest, RowsThatATransformCallsBadEndItOrAreLeftOut) {
   }
   EXPECT_THAT(message, HasSubstr("row 123 of "));
   EXPECT_THAT(message, HasSubstr("it is unlucky"));
+}
+
+TEST_F(SourceLoaderTest, RowsThatCannotBeReadAreCountedAndToldOf) {
+  std::ofstream out(folder_ / "a.jsonl");
+  for (uint32_t i = 0; i < kRows; ++i) out << Cat("{\"n\": ", i, i % 2 == 1 ? ",}\n" : "}\n");
+  out.close();
+  auto inventory = Inventory_();
+  options_.bad_samples.skip = true;
+  std::vector<std::string> lines;
+  SetLogSink([&](std::string_view line) { lines.emplace_back(line); });
+  auto loader = Open(inventory);
+  uint64_t skipped = 0;
+  for (const auto& [place, numbers] : All(*loader, 0)) {
+    auto window = loader->Load(place.first, place.second, Deadline());
+    ASSERT_TRUE(window.ok());
+    skipped += (*window)->skipped;
+  }
+  SetLogSink(nullptr);
+  EXPECT_EQ(skipped, kRows / 2);
+  ASSERT_GE(lines.size(), 1u);
+  EXPECT_LE(lines.size(), 12u) << "one for each row, or each window, would be a flood";
+  EXPECT_THAT(lines.front(), HasSubstr("bad samples are left out"));
+  EXPECT_THAT(lines.front(), HasSubstr("source=web"));
+  EXPECT_THAT(lines.front(), HasSubstr("a.jsonl"));
+  EXPECT_THAT(lines.front(), HasSubstr("no valid JSON"));
+
+  options_.bad_samples.limit = 3;
+  auto window = Open(inventory)->Load(0, {}, Deadline());
+  ASSERT_FALSE(window.ok());
+  EXPECT_THAT(window.status().message(), HasSubstr("a.jsonl: it is no valid JSON"));
+  EXPECT_THAT(window.status().message(), HasSubstr("one epoch of a strand"));
+}
+
+TEST_F(SourceLoaderTest, NumbersThatAreNoTokensAreBad) {
+  spec_.format = "tokens";
+  spec_.files = {(folder_ / "*.bin").string()};
+  spec_.document_length = 4;
+  const auto bad = [&]<typename T>(Dtype dtype, T value) -> std::string {
+    std::vector<T> tokens = {7, 7, value, 7};
+    std::ofstream out(folder_ / "a.bin", std::ios::binary);
+    out.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(tokens.size() * sizeof(T)));
+    out.close();
+    spec_.dtype = dtype;
+    options_.strands = 1;
+    auto window = Open(Inventory_())->Load(0, {}, Deadline());
+    return window.ok() ? "" : window.status().message();
+  };
+  EXPECT_EQ(bad(Dtype::kI32, int32_t{2147483647}), "");
+  EXPECT_THAT(bad(Dtype::kI16, int16_t{-5}), HasSubstr("row 0 of "));
+  EXPECT_THAT(bad(Dtype::kI16, int16_t{-5}), HasSubstr("its token -5 is negative"));
+  EXPECT_THAT(bad(Dtype::kI32, int32_t{INT32_MIN}), HasSubstr("its token -2147483648 is negative"));
+  EXPECT_THAT(bad(Dtype::kI64, int64_t{-1}), HasSubstr("its token -1 is negative"));
+  EXPECT_THAT(bad(Dtype::kI64, int64_t{1} << 33), HasSubstr("its token 8589934592 is larger"));
+  EXPECT_THAT(bad(Dtype::kU32, uint32_t{1} << 31), HasSubstr("its token 2147483648 is larger"));
 }
 
 TEST_F(SourceLoaderTest, AnInventoryIsTheSameAfterItWasStored) {

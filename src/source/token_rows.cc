@@ -2,6 +2,8 @@
 
 #include <arrow/array/array_nested.h>
 
+#include <utility>
+
 namespace headrace {
 namespace {
 
@@ -10,13 +12,24 @@ void Widen(std::span<const std::byte> bytes, std::vector<int32_t>& out, std::str
   const size_t count = bytes.size() / sizeof(T), begin = out.size();
   out.resize(begin + count);
   int32_t* to = out.data() + begin;
-  for (size_t i = 0; i < count; ++i) {
+  bool fits = true;
+  const auto at = [&](size_t i) {
     T value;
     std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    return value;
+  };
+  const auto good = [](T value) { return std::in_range<uint32_t>(value) && std::in_range<int32_t>(value); };
+  for (size_t i = 0; i < count; ++i) {
+    const T value = at(i);
     to[i] = static_cast<int32_t>(value);
-    if constexpr (sizeof(T) >= 4) {
-      if (static_cast<T>(to[i]) != value || (std::is_unsigned_v<T> && to[i] < 0))
-        why = Cat("its token ", value, " is larger than 2^31");
+    fits &= good(value);
+  }
+  if (fits || !why.empty()) return;
+  for (size_t i = 0; i < count; ++i) {
+    if (const T value = at(i); !good(value)) {
+      why = Cat("its token ", static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value),
+                std::cmp_less(value, 0) ? " is negative" : " is larger than 2^31 - 1");
+      return;
     }
   }
 }

@@ -228,6 +228,7 @@ class ProduceCommand final : public Command {
                          {"padding", report.padding}}},
                        {"tokens", report.tokens_by_source},
                        {"samples", report.samples_by_source},
+                       {"skipped", report.skipped_by_source},
                        {"changed_files", changed.size()},
                        {"changed_file", changed.empty() ? nlohmann::json() : nlohmann::json(changed.front())},
                        {"seconds", seconds}});
@@ -248,6 +249,9 @@ class ProduceCommand final : public Command {
                  report.tokens > 0 ? fmt::format("{:.2f} %", 100 * tokens / static_cast<double>(report.tokens)) : ""});
     }
     for (const std::string& line : table.Lines()) console.Say(line);
+    for (const auto& [source, skipped] : report.skipped_by_source)
+      console.Say(fmt::format("  {} bad samples of {} were left out: a warning above names the first, and why",
+                              Grouped(static_cast<double>(skipped)), source));
   }
 
   // Children that each do what this would; this one watches over them and shows how far the stream is.
