@@ -79,6 +79,19 @@ std::string Parse(std::span<char> text, json::Document& row) {
   return "";
 }
 
+// Rounding an id makes another id of it, so a column's type must hold a whole number exactly.
+std::string TooExact(const arrow::Field& field, const json::Value& value) {
+  return Cat("the whole number ", value.IsInt64() ? Cat(value.GetInt64()) : Cat(value.GetUint64()), " cannot be held exactly as ",
+             field.type()->ToString(),
+             ", which other rows of the source make of this column; write such numbers as strings, in quotes, in all rows");
+}
+
+bool Exact(const json::Value& value) {
+  if (value.IsInt64()) return static_cast<long double>(value.GetDouble()) == static_cast<long double>(value.GetInt64());
+  if (value.IsUint64()) return static_cast<long double>(value.GetDouble()) == static_cast<long double>(value.GetUint64());
+  return true;
+}
+
 // Empty if `value` can be appended to a builder of this field.
 std::string Misfit(const arrow::Field& field, const json::Value& value) {
   if (value.IsNull() || IsJson(field)) return "";
@@ -88,9 +101,14 @@ std::string Misfit(const arrow::Field& field, const json::Value& value) {
       break;
     case arrow::Type::INT64:
       if (value.IsInt64()) return "";
+      if (value.IsUint64()) return TooExact(field, value);
+      break;
+    case arrow::Type::UINT64:
+      if (value.IsUint64()) return "";
+      if (value.IsInt64()) return TooExact(field, value);
       break;
     case arrow::Type::DOUBLE:
-      if (value.IsNumber()) return "";
+      if (value.IsNumber()) return Exact(value) ? "" : TooExact(field, value);
       break;
     case arrow::Type::STRING:
       if (value.IsString()) return "";
@@ -134,6 +152,7 @@ arrow::Status Append(arrow::ArrayBuilder& builder, const arrow::Field& field, co
   switch (field.type()->id()) {
     case arrow::Type::BOOL: return static_cast<arrow::BooleanBuilder&>(builder).Append(value.GetBool());
     case arrow::Type::INT64: return static_cast<arrow::Int64Builder&>(builder).Append(value.GetInt64());
+    case arrow::Type::UINT64: return static_cast<arrow::UInt64Builder&>(builder).Append(value.GetUint64());
     case arrow::Type::DOUBLE: return static_cast<arrow::DoubleBuilder&>(builder).Append(value.GetDouble());
     case arrow::Type::STRING: {
       auto& text = static_cast<arrow::StringBuilder&>(builder);
@@ -169,6 +188,7 @@ arrow::Status Append(arrow::ArrayBuilder& builder, const arrow::Field& field, co
 struct JsonTypes::Node {
   enum Kind { kNothing, kBool, kInt, kDouble, kString, kList, kObject, kAny };
   Kind kind = kNothing;
+  bool negative = false, large = false;  // whole numbers below 0, and of 2^63 and above
   std::unique_ptr<Node> item;
   std::vector<std::pair<std::string, std::unique_ptr<Node>>> fields;  // in the order in which they came up
 
@@ -178,7 +198,11 @@ struct JsonTypes::Node {
       case json::kTrueType:
       case json::kFalseType: return Become(kBool);
       case json::kNumberType:
-        if (value.IsInt64()) return Become(kind == kDouble ? kDouble : kInt);
+        if (value.IsInt64() || value.IsUint64()) {
+          large |= !value.IsInt64();
+          negative |= value.IsInt64() && value.GetInt64() < 0;
+          return Become(kind == kDouble ? kDouble : kInt);
+        }
         if (kind == kInt) kind = kDouble;
         return Become(kDouble);
       case json::kStringType: return Become(kString);
@@ -209,7 +233,7 @@ struct JsonTypes::Node {
   std::shared_ptr<arrow::Field> Field(const std::string& name, bool in_list) const {
     switch (kind) {
       case kBool: return arrow::field(name, arrow::boolean());
-      case kInt: return arrow::field(name, arrow::int64());
+      case kInt: return arrow::field(name, large && !negative ? arrow::uint64() : arrow::int64());
       case kDouble: return arrow::field(name, arrow::float64());
       case kString: return arrow::field(name, arrow::utf8());
       case kList: return arrow::field(name, arrow::list(item->Field("item", true)));

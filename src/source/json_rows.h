@@ -1,7 +1,7 @@
 // JSON objects as rows: what types their values have, and how they become Arrow columns.
 //
 // Types are inferred once, from a sample, and kept with the inventory; a later row that does not fit them is a bad row. Whole numbers and others
-// together are doubles. A list of objects is a list of structs (the `messages` of a chat); any other object, and values of several kinds, are kept as JSON
+// together are doubles; a whole number that its column cannot hold exactly makes a bad row, never another number. A list of objects is a list of structs (the `messages` of a chat); any other object, and values of several kinds, are kept as JSON
 // text, except that a string among them stays the string that it is.
 #pragma once
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "source/json_rows.h"
 #include "source/window_budget.h"
 
 namespace headrace {
@@ -230,6 +231,27 @@ TEST_F(SourceLoaderTest, NumbersThatAreNoTokensAreBad) {
   EXPECT_THAT(bad(Dtype::kI64, int64_t{-1}), HasSubstr("its token -1 is negative"));
   EXPECT_THAT(bad(Dtype::kI64, int64_t{1} << 33), HasSubstr("its token 8589934592 is larger"));
   EXPECT_THAT(bad(Dtype::kU32, uint32_t{1} << 31), HasSubstr("its token 2147483648 is larger"));
+}
+
+TEST(JsonRowsTest, WholeNumbersAreNeverRounded) {
+  const auto whys = [](std::vector<std::string> values, std::string& type) {
+    JsonTypes types;
+    std::vector<std::string> rows, answers;
+    for (const std::string& value : values) rows.push_back(Cat("{\"h\": ", value, "}"));
+    for (std::string row : rows) types.Add(std::span(row.data(), row.size()));
+    type = types.Schema()->field(0)->type()->ToString();
+    JsonRows made(types.Schema());
+    for (std::string row : rows) answers.push_back(made.Add(std::span(row.data(), row.size())));
+    return answers;
+  };
+  std::string type;
+  EXPECT_THAT(whys({"18446744073709551615", "3"}, type), testing::Each(""));
+  EXPECT_EQ(type, "uint64");
+  EXPECT_THAT(whys({"-1", "9223372036854775808"}, type),
+              testing::ElementsAre("", HasSubstr("h: the whole number 9223372036854775808")));
+  EXPECT_EQ(type, "int64");
+  EXPECT_THAT(whys({"1.5", "9007199254740993", "9007199254740992"}, type), testing::ElementsAre("", HasSubstr("in quotes"), ""));
+  EXPECT_EQ(type, "double");
 }
 
 TEST_F(SourceLoaderTest, AnInventoryIsTheSameAfterItWasStored) {
