@@ -571,6 +571,16 @@ Result<std::unique_ptr<SourceLoader>> SourceLoader::Open(const SourceSpec& spec,
                       DecodeSchema(inventory->schema, Cat("the inventory of source ", spec.name)));
   std::vector<std::string> wanted = options.columns;
   if (!wanted.empty() && !options.holdout_by.empty() && options.holdout_fraction > 0) wanted.push_back(options.holdout_by);
+  if (spec.format == "jsonl" && all->num_fields() == 0 && !wanted.empty() && !inventory->files.empty()) {
+    const LakeFile& file = inventory->files.front();
+    const Result<Bytes> head = lake->Read(file, ByteRange::At(0, 64), Deadline());
+    const bool array = head.ok() && head->AsText().substr(0, head->AsText().find_first_not_of(" \t\r\n") + 1).ends_with('[');
+    return Status(
+        Code::kInvalidArgument,
+        Cat("source ", spec.name, ": none of the first lines of ", file.uri, " is a JSON object, beginning with line 1",
+            array ? ". The file looks like one JSON array; JSON lines have one object a line: `jq -c '.[]' FILE` makes them"
+                  : ""));
+  }
   for (const std::string& name : wanted) {
     if (all->GetFieldIndex(name) >= 0) continue;
     std::string names;

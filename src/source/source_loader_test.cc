@@ -254,6 +254,17 @@ TEST(JsonRowsTest, WholeNumbersAreNeverRounded) {
   EXPECT_EQ(type, "double");
 }
 
+TEST_F(SourceLoaderTest, AJsonArrayIsCalledByItsName) {
+  std::ofstream out(folder_ / "a.jsonl");
+  out << "[\n  1,\n  2\n]\n";
+  out.close();
+  options_.columns = {"id"};
+  auto loader = SourceLoader::Open(spec_, Inventory_(), options_, nullptr);
+  ASSERT_FALSE(loader.ok());
+  EXPECT_THAT(loader.status().message(), HasSubstr("line 1"));
+  EXPECT_THAT(loader.status().message(), HasSubstr("looks like one JSON array"));
+}
+
 TEST_F(SourceLoaderTest, AnInventoryIsTheSameAfterItWasStored) {
   auto inventory = Inventory_();
   const std::string bytes = inventory->Encode();
