@@ -33,6 +33,11 @@ Dtype TokenType(std::optional<uint64_t> vocabulary, Dtype stored) {
   return stored == Dtype::kU8 || stored == Dtype::kU16 ? stored : Dtype::kI32;
 }
 
+std::string TypeWords(const Column& column) {
+  if (column.kind == Column::kBytes) return "texts";
+  return Cat(column.kind == Column::kRagged ? "lists of " : "", DtypeName(column.dtype));
+}
+
 Status TooLarge(const HeldSample& sample, Dtype dtype) {
   return Status(Code::kInvalidArgument,
                 Cat("row ", sample.part->row->Number(sample.row), " of file ", sample.part->file->Number(sample.row),
@@ -138,6 +143,36 @@ CellLayout LayoutOf(const std::vector<Column>& columns) {
       layout.kept.push_back(column.name);
   }
   return layout;
+}
+
+Status CheckFits(const Recipe& recipe, const std::shared_ptr<arrow::RecordBatch>& rows, const std::string& source,
+                 std::optional<uint64_t> vocabulary, const CellLayout& stream) {
+  HR_ASSIGN_OR_RETURN(const CellLayout own, LayoutFor(recipe, {rows}, {source}, vocabulary));
+  const auto unlike = [&](const std::string& what) { return Status(Code::kInvalidArgument, Cat("source ", source, what)); };
+  if (own.tokens != stream.tokens)
+    return unlike(Cat(own.tokens ? " has a" : " has no", " column tokens after the transforms, unlike the stream"));
+  if (own.loss_mask && !stream.loss_mask)
+    return unlike(" has a column loss_mask after the transforms, and the stream has none: its masks would be lost");
+  for (const std::string& name : stream.kept) {
+    const Column& wanted = *std::ranges::find(stream.columns, name, &Column::name);
+    const auto found = std::ranges::find(own.columns, name, &Column::name);
+    if (found == own.columns.end())
+      return unlike(Cat(" has no column ", name, " after the transforms, and the stream carries one"));
+    if (!(*found == wanted))
+      return unlike(Cat(" has a column ", name, " of another type than the stream: ", TypeWords(*found), " instead of ",
+                        TypeWords(wanted), ". Write its files with that type"));
+  }
+  if (!stream.tokens) return {};
+  const Dtype dtype = std::ranges::find(stream.columns, "tokens", &Column::name)->dtype;
+  HR_ASSIGN_OR_RETURN(const RowColumn tokens, RowColumn::Of(*rows, "tokens"));
+  std::vector<std::byte> copy;
+  for (int64_t row = 0; row < rows->num_rows(); ++row) {
+    copy.resize(static_cast<size_t>(tokens.length(row)) * DtypeBytes(dtype));
+    if (!tokens.CopyIntegers(row, 0, tokens.length(row), dtype, copy.data()))
+      return unlike(
+          Cat(" has a token in its column tokens that does not fit into ", DtypeName(dtype), ", the stream's type of tokens"));
+  }
+  return {};
 }
 
 Result<std::vector<Array>> Constructor::Kept(const std::vector<const HeldSample*>& samples) const {

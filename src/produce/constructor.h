@@ -43,6 +43,9 @@ Result<CellLayout> LayoutFor(const Recipe& recipe, const std::vector<std::shared
                              const std::vector<std::string>& sources, std::optional<uint64_t> vocabulary);
 // The same from a stream's columns.
 CellLayout LayoutOf(const std::vector<Column>& columns);
+// Whether a source that gives such rows can be drawn from by a stream that was begun without it; if not, says which column of it does not fit and why.
+Status CheckFits(const Recipe& recipe, const std::shared_ptr<arrow::RecordBatch>& rows, const std::string& source,
+                 std::optional<uint64_t> vocabulary, const CellLayout& stream);
 
 class Constructor {
  public:

@@ -351,6 +351,35 @@ Status CheckWords(const StreamRecipe& own, const StreamRecipe& kept, const Recip
 
 }  // namespace
 
+Status CompareWords(const Recipe& recipe, const StreamRecipe& kept, StreamLog& log, const Deadline& deadline) {
+  StreamRecipe own;
+  own.canonical = recipe.Canonical();
+  own.fingerprints = kept.fingerprints;
+  own.holdout = kept.holdout;
+  return CheckWords(own, kept, recipe, log, log.known()->manifest, deadline);
+}
+
+Result<StreamSource> TakeNewSource(const LoadedRecipe& lake, const SourceSpec& spec, const StreamRecipe& kept, StreamLog& log,
+                                   const LakeOptions& options, const Deadline& deadline) {
+  const Recipe& recipe = lake.recipe;
+  StreamRecipe own;
+  own.canonical = recipe.Canonical();
+  own.fingerprints = lake.Fingerprints();
+  own.holdout = kept.holdout;
+  HR_RETURN_IF_ERROR(CheckWords(own, kept, recipe, log, log.known()->manifest, deadline));
+  MemoryStore drafted("draft");
+  HR_ASSIGN_OR_RETURN(StreamSource source, TakeInventory(recipe, spec, recipe.sources.size(), options, drafted, deadline));
+  Sources sources(recipe, lake.transforms, lake.cost, kept.holdout, options.memory, /*quiet=*/true);
+  HR_RETURN_IF_ERROR(sources.Open({source}, drafted, deadline));
+  HR_ASSIGN_OR_RETURN(std::shared_ptr<arrow::RecordBatch> rows, FirstRows(sources.loader(0), recipe.strands, deadline));
+  // Without a row among the first ones, as after a filter that few pass, there is nothing to look at.
+  if (rows != nullptr)
+    HR_RETURN_IF_ERROR(CheckFits(recipe, rows, spec.name, lake.transforms->Vocabulary(), LayoutOf(log.info().columns)));
+  HR_ASSIGN_OR_RETURN(const Bytes inventory, GetByContent(drafted, source.inventory, deadline));
+  HR_RETURN_IF_ERROR(PutByContent(log.store(), "inventory", inventory.ToString(), deadline).status());
+  return source;
+}
+
 Status CompareRecipe(const Recipe& recipe, bool holdout, StreamLog& log, const Deadline& deadline) {
   HR_ASSIGN_OR_RETURN(const StreamRecipe kept, ReadStreamRecipe(log, deadline));
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log.Refresh(deadline));
@@ -376,6 +405,7 @@ Result<std::unique_ptr<LakeStream>> LakeStream::Open(std::unique_ptr<LoadedRecip
     // Refused or not, a draft leaves nothing behind: others may be at the same stream, so nothing could be taken back.
     MemoryStore drafted("draft");
     HR_ASSIGN_OR_RETURN(StreamDraft draft, DraftStream(*opened->lake_, options, drafted, deadline));
+    HR_RETURN_IF_ERROR(draft.recipe.first.Check());
     for (const StreamSource& source : draft.recipe.first.sources) {
       HR_ASSIGN_OR_RETURN(const Bytes inventory, GetByContent(drafted, source.inventory, deadline));
       HR_RETURN_IF_ERROR(PutByContent(store, "inventory", inventory.ToString(), deadline).status());

@@ -64,6 +64,11 @@ Status LessThanAStep(const Recipe& recipe, const std::string& then);
 Result<StreamSource> TakeInventory(const Recipe& recipe, const SourceSpec& spec, size_t sources, const LakeOptions& options,
                                    ObjectStore& store, const Deadline& deadline);
 
+// The same for a source that the stream of `log`, made by `kept`, does not have yet. Refuses all that would stop a producer later, and has written nothing
+// then: a recipe that is another than the stream's, and first rows that do not fit the stream's columns.
+Result<StreamSource> TakeNewSource(const LoadedRecipe& lake, const SourceSpec& spec, const StreamRecipe& kept, StreamLog& log,
+                                   const LakeOptions& options, const Deadline& deadline);
+
 // Whether a stream has neither a step nor a block that is to become one: nobody loses anything with it.
 bool HasNothing(const Manifest& manifest);
 // How a person gets rid of what is in the store, for a message.
@@ -72,6 +77,8 @@ std::string HowToDelete(const ObjectStore& store);
 // Whether the stream is this recipe's: kConflict, with what differs, if it is not. Reads a few small objects and nothing of the lake; the contents of
 // tokenizers and of Python code are taken to be what the stream remembers: only who makes steps has to load them.
 Status CompareRecipe(const Recipe& recipe, bool holdout, StreamLog& log, const Deadline& deadline);
+// The same but for sources, which are allowed to be others.
+Status CompareWords(const Recipe& recipe, const StreamRecipe& kept, StreamLog& log, const Deadline& deadline);
 
 class LakeStream {
  public:

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "recipe/recipe.h"
+#include "stream/mixture_weights.h"
 
 namespace headrace {
 
@@ -26,26 +27,11 @@ std::string MixSchedule::ToJson() const {
 }
 
 Result<MixSchedule> MixSchedule::FromJson(std::string_view text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto broken = [](const char* what) { return Status(Code::kCorrupt, std::string("a mixture's schedule has ") + what); };
-  if (!json.is_object() || !json.contains("schedule") || !json["schedule"].is_array()) return broken("no list `schedule`");
   MixSchedule mix;
+  HR_ASSIGN_OR_RETURN(mix.weights, ReadWeights(text));
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   mix.ramp = json.value("ramp", false);
   mix.by_tokens = json.value("unit", "tokens") == "tokens";
-  for (const nlohmann::json& entry : json["schedule"]) {
-    if (!entry.is_object() || !entry.contains("from_step") || !entry["from_step"].is_number_unsigned() ||
-        !entry.contains("weights") || !entry["weights"].is_object())
-      return broken("an entry without `from_step` and `weights`");
-    std::map<std::string, double>& at = mix.weights[entry["from_step"].get<uint64_t>()];
-    double sum = 0;
-    for (const auto& [name, weight] : entry["weights"].items()) {
-      if (!weight.is_number() || weight.get<double>() < 0) return broken("a weight that is not a number of 0 or more");
-      at[name] = weight.get<double>();
-      sum += at[name];
-    }
-    if (!(sum > 0)) return broken("an entry whose weights are all 0");
-  }
-  if (!mix.weights.contains(0)) return broken("no weights for step 0");
   return mix;
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "recipe/recipe_reader.h"
+#include "stream/mixture_weights.h"
 
 namespace headrace {
 
@@ -51,8 +52,8 @@ void RecipeReader::ReadMix(const Keys& top) {
 
 // `silent`: nobody wrote these weights, they are equal.
 void RecipeReader::Normalise(const Word& word, std::map<std::string, double>& weights, double sum, bool silent) {
-  if (!(sum > 0) || !std::isfinite(sum)) {
-    word.Fail(sum > 0 ? "these weights sum to more than a number can hold" : "all weights are 0: nothing would be drawn");
+  if (Status good = CheckWeights(weights); !good.ok()) {
+    word.Fail(good.message());
     return;
   }
   if (!silent && std::abs(sum - 1) > 1e-6) Note(Cat(word.path, ": the weights sum to ", Shortest(sum), "; they were normalised"));

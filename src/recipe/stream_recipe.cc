@@ -64,11 +64,19 @@ Json MixtureToJson(const StreamMixture& mixture) {
   return {{"number", mixture.number}, {"mix", Json::parse(mixture.mix.ToJson())}, {"sources", sources}};
 }
 
-Result<StreamMixture> MixtureFromJson(const Json& json) {
+// All but the weights.
+Result<StreamMixture> SourcesFromJson(const Json& json) {
   StreamMixture mixture;
   mixture.number = json.at("number").get<uint32_t>();
-  HR_ASSIGN_OR_RETURN(mixture.mix, MixSchedule::FromJson(json.at("mix").dump()));
+  const Json& mix = json.at("mix");
+  mixture.mix.by_tokens = !mix.is_object() || mix.value("unit", "tokens") == "tokens";
   for (const Json& source : json.at("sources")) mixture.sources.push_back(SpecFromJson(source));
+  return mixture;
+}
+
+Result<StreamMixture> MixtureFromJson(const Json& json) {
+  HR_ASSIGN_OR_RETURN(StreamMixture mixture, SourcesFromJson(json));
+  HR_ASSIGN_OR_RETURN(mixture.mix, MixSchedule::FromJson(json.at("mix").dump()));
   return mixture;
 }
 
@@ -95,6 +103,12 @@ std::string StreamMixture::ToJson() const { return MixtureToJson(*this).dump(1) 
 
 Result<StreamMixture> StreamMixture::FromJson(std::string_view text, std::string_view what) {
   return Parse<StreamMixture>(text, what, &MixtureFromJson);
+}
+
+Status StreamMixture::Check() const {
+  if (Result<StreamMixture> read = FromJson(ToJson(), "the new mixture"); !read.ok())
+    return Status(Code::kInvalidArgument, Cat(read.status().message(), ". Nothing was committed"));
+  return {};
 }
 
 std::string StreamRecipe::Hash() const {
@@ -162,7 +176,16 @@ Result<StreamMixture> ReadMixture(StreamLog& log, const StreamRecipe& recipe, ui
   return StreamMixture::FromJson(object.bytes.AsText(), log.store().Describe(object.key));
 }
 
+Result<StreamMixture> ReadMixtureToReplace(StreamLog& log, const StreamRecipe& recipe, uint32_t number,
+                                           const Deadline& deadline) {
+  Result<StreamMixture> whole = ReadMixture(log, recipe, number, deadline);
+  if (whole.code() != Code::kCorrupt || number == 0) return whole;
+  HR_ASSIGN_OR_RETURN(MixtureObject object, ReadMixtureObject(log, number, deadline));
+  return Parse<StreamMixture>(object.bytes.AsText(), log.store().Describe(object.key), &SourcesFromJson);
+}
+
 Result<uint64_t> CommitMixture(StreamLog& log, StreamMixture mixture, const Deadline& deadline) {
+  HR_RETURN_IF_ERROR(mixture.Check());
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log.Refresh(deadline));
   if (state->manifest.finished)
     return Status(Code::kConflict,

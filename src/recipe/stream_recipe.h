@@ -26,6 +26,8 @@ struct StreamMixture {
   std::vector<std::string> Names() const;
   std::string ToJson() const;
   static Result<StreamMixture> FromJson(std::string_view text, std::string_view what);
+  // Whoever reads it can draw by it.
+  Status Check() const;
 };
 
 struct StreamRecipe {
@@ -54,7 +56,10 @@ Result<Bytes> GetByContent(ObjectStore& store, const std::string& key, const Dea
 Result<StreamRecipe> ReadStreamRecipe(StreamLog& log, const Deadline& deadline);
 // The mixture `number`, by the newest manifest that this process knows or, if it is not in there any more, by its key.
 Result<StreamMixture> ReadMixture(StreamLog& log, const StreamRecipe& recipe, uint32_t number, const Deadline& deadline);
-// Makes `mixture` the next one. The first step for which it holds.
+// The same for somebody who puts another one in its place: if nothing can be drawn by its weights, it is returned without any (`mix.weights` is empty), so
+// that there is a way on from it.
+Result<StreamMixture> ReadMixtureToReplace(StreamLog& log, const StreamRecipe& recipe, uint32_t number, const Deadline& deadline);
+// Makes `mixture` the next one. The first step for which it holds. One that nobody could read is refused.
 Result<uint64_t> CommitMixture(StreamLog& log, StreamMixture mixture, const Deadline& deadline);
 
 }  // namespace headrace

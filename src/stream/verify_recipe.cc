@@ -1,10 +1,14 @@
 #include "stream/verify_recipe.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "stream/mixture_object.h"
+#include "stream/mixture_weights.h"
 
 namespace headrace {
 namespace {
@@ -17,11 +21,17 @@ class RecipeVerifier {
       : log_(log), deadline_(deadline), report_(report) {}
 
   Status Run() {
-    if (!log_.info().recipe.empty()) HR_RETURN_IF_ERROR(CheckJson(log_.info().recipe, /*by_content=*/true));
+    const bool recipe = !log_.info().recipe.empty();
+    if (recipe) HR_RETURN_IF_ERROR(CheckJson(log_.info().recipe, /*by_content=*/true, "/first/mix"));
     StreamLog::StatePtr state = log_.known();
-    for (const MixtureRef& mixture : state->manifest.mixtures) {
-      if (mixture.number == 0) continue;  // it is in the recipe
-      HR_RETURN_IF_ERROR(CheckJson(MixtureKey(mixture.number, mixture.nonce), /*by_content=*/false));
+    const std::vector<MixtureRef>& mixtures = state->manifest.mixtures;
+    for (size_t i = 0; i < mixtures.size(); ++i) {
+      if (mixtures[i].number == 0) continue;  // it is in the recipe
+      // By one that another has replaced, for all blocks that can still come, nobody draws any more.
+      const bool replaced = i + 1 < mixtures.size() &&
+                            mixtures[i + 1].first_block <= std::max(mixtures[i].first_block, state->manifest.frontier_block);
+      HR_RETURN_IF_ERROR(CheckJson(MixtureKey(mixtures[i].number, mixtures[i].nonce), /*by_content=*/false,
+                                   recipe && !replaced ? "/mix" : nullptr));
     }
     for (const std::string& key : inventories_) HR_RETURN_IF_ERROR(Read(key, /*by_content=*/true).status());
     return {};
@@ -49,7 +59,8 @@ class RecipeVerifier {
     return std::optional(std::move(text));
   }
 
-  Status CheckJson(const std::string& key, bool by_content) {
+  // `weights`: where they stand in it.
+  Status CheckJson(const std::string& key, bool by_content, const char* weights) {
     HR_ASSIGN_OR_RETURN(std::optional<std::string> text, Read(key, by_content));
     if (!text) return {};
     const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
@@ -58,6 +69,10 @@ class RecipeVerifier {
       return {};
     }
     FindInventories(json);
+    if (weights == nullptr) return {};
+    const Json::json_pointer where(weights);
+    Result<std::map<uint64_t, Weights>> read = ReadWeights(json.contains(where) ? json[where].dump() : "");
+    if (!read.ok()) Damaged(key, Cat(read.status().message(), ". `headrace mix --set` puts another mixture in its place"));
     return {};
   }
 

@@ -7,7 +7,7 @@
 namespace headrace {
 
 // Adds what is damaged or missing to the report; fails only if the store cannot be read. Reads them whole: a recipe and an inventory have to have the hash
-// that is their name, and a mixture has to be the JSON that it was.
+// that is their name, and a mixture has to be JSON whose weights something can be drawn by.
 Status VerifyRecipe(StreamLog& log, const Deadline& deadline, VerifyReport& report);
 
 }  // namespace headrace

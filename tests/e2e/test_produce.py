@@ -158,7 +158,7 @@ def test_a_new_mixture_holds_from_a_committed_step(headrace: Headrace, tmp_path:
     make_lake(tmp_path, (2000, 2000, 2000))
     recipe = write_recipe(tmp_path, "until: {steps: 60}")
     produce(headrace, recipe, tmp_path / "out", "--steps", "10")
-    done = headrace("mix", tmp_path / "out", "--set", "web=0,code=1", "--json")
+    done = headrace("mix", tmp_path / "out", "--set", "web=0,code=1,books=0", "--json")
     assert done.status == 0, done.err
     first = done.json["first_step"]
     assert first >= 10
@@ -184,7 +184,7 @@ def test_other_weights_in_the_recipe_of_a_living_stream(headrace: Headrace, tmp_
     recipe = write_recipe(tmp_path, "until: {steps: 12}")
     begun = headrace("produce", recipe, "--stream", tmp_path / "out", "--steps", "3", *QUICK)
     assert "weights" not in begun.err
-    assert headrace("mix", tmp_path / "out", "--set", "web=0.5,code=0.5").status == 0
+    assert headrace("mix", tmp_path / "out", "--set", "web=0.5,code=0.5,books=0").status == 0
     assert "weights" not in headrace("produce", recipe, "--stream", tmp_path / "out", "--steps", "6", *QUICK).err
     recipe.write_text(recipe.read_text().replace("weight: 0.5", "weight: 0.1"))
     done = headrace("produce", recipe, "--stream", tmp_path / "out", *QUICK)

@@ -12,27 +12,59 @@
 #include "cli/progress.h"
 #include "cli/stream_for_command.h"
 #include "recipe/stream_recipe.h"
+#include "stream/mixture_weights.h"
 
 namespace headrace::cli {
 namespace {
 
-Result<std::map<std::string, double>> ParseWeights(const std::string& text) {
-  std::map<std::string, double> weights;
-  double sum = 0;
+Result<Weights> ParseWeights(const std::string& text) {
+  Weights weights;
   for (const std::string& part : Split(text, ',')) {
     const size_t equals = part.find('=');
     double weight = 0;
     const char* end = part.data() + part.size();
-    const bool number = equals != std::string::npos && std::from_chars(part.data() + equals + 1, end, weight).ptr == end &&
-                        equals + 1 < part.size();
-    if (!number || weight < 0)
+    if (equals == std::string::npos || equals + 1 == part.size())
+      return Status(Code::kInvalidArgument, fmt::format("\"{}\" is not a source and its weight, as in web=0.5", part));
+    const auto [read, error] = std::from_chars(part.data() + equals + 1, end, weight);
+    if (error == std::errc::result_out_of_range)
+      return Status(Code::kInvalidArgument, fmt::format("the weight in \"{}\" is larger or smaller than a number can be", part));
+    if (error != std::errc() || read != end)
       return Status(Code::kInvalidArgument, fmt::format("\"{}\" is not a source and its weight, as in web=0.5", part));
     const std::string name(Trim(std::string_view(part).substr(0, equals)));
     if (!weights.try_emplace(name, weight).second) return Status(Code::kInvalidArgument, fmt::format("{} has two weights", name));
-    sum += weight;
   }
-  if (!(sum > 0)) return Status(Code::kInvalidArgument, "the weights are all 0: nothing could be drawn");
+  HR_RETURN_IF_ERROR(CheckWeights(weights));
+  double sum = 0;
+  for (const auto& [source, weight] : weights) sum += weight;
+  for (auto& [source, weight] : weights) weight /= sum;
   return weights;
+}
+
+// What was to come after the step `holds` by `before`, and does not by `now`.
+std::map<uint64_t, Weights> Discarded(const MixSchedule& before, const MixSchedule& now, uint64_t holds) {
+  std::map<uint64_t, Weights> gone;
+  for (auto entry = before.weights.lower_bound(std::max<uint64_t>(holds, 1)); entry != before.weights.end(); ++entry) {
+    const auto kept = now.weights.find(entry->first);
+    if (kept != now.weights.end()) {
+      Weights then = entry->second;
+      for (const auto& [source, weight] : kept->second) then.try_emplace(source, 0.0);  // one that is new
+      if (then == kept->second) continue;
+    }
+    gone.insert(*entry);
+  }
+  return gone;
+}
+
+std::string WeightsText(const Weights& weights) {
+  std::string text;
+  for (const auto& [source, weight] : weights) text += fmt::format("{}{} {:.4f}", text.empty() ? "" : ", ", source, weight);
+  return text;
+}
+
+std::string Listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 class MixCommand final : public Command {
@@ -45,11 +77,11 @@ class MixCommand final : public Command {
     app.add_option_function<std::string>(
            "--set",
            [this](const std::string& text) {
-             Result<std::map<std::string, double>> weights = ParseWeights(text);
+             Result<Weights> weights = ParseWeights(text);
              if (!weights.ok()) throw CLI::ValidationError("--set", weights.status().message());
              weights_ = *std::move(weights);
            },
-           "weights of all sources: web=0.5,code=0.5")
+           "the weight of each source of the stream, 0 for none of it: web=0.5,code=0.5")
         ->type_name("LIST");
     app.add_option("--from", from_, "not before this step (as soon as it can be)")->type_name("N");
     app.add_option("--recipe", recipe_, "a recipe with the mixture, and with sources that the stream does not have yet")
@@ -57,10 +89,14 @@ class MixCommand final : public Command {
     app.final_callback([this] {
       if (weights_.empty() == recipe_.empty())
         throw CLI::ValidationError("say the new weights by --set, or where they stand by --recipe");
+      if (from_ && !recipe_.empty())
+        throw CLI::ValidationError("--from goes with --set: a recipe says by its mix.schedule from which steps on weights hold");
     });
     app.footer(
         "The answer is the first step for which the new mixture holds: after everything that is committed or about to be. The stream records it,\n"
-        "so that a replay does the same.\n"
+        "so that a replay does the same. Changes that were planned for later steps, by a schedule or by --from, are taken back: those after the\n"
+        "step of --from, or all; the answer names them.\n"
+        "A new source is looked into as `headrace produce` does: what would stop a producer later is refused, and nothing is changed.\n"
         "\n"
         "  headrace mix s3://bucket/runs/a --set web=0.3,code=0.7\n"
         "  headrace mix s3://bucket/runs/a --set web=0.3,code=0.7 --from 20000\n"
@@ -74,20 +110,27 @@ class MixCommand final : public Command {
     while (true) {
       HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, log->Refresh(deadline));
       const uint32_t newest = state->manifest.mixtures.empty() ? 0 : state->manifest.mixtures.back().number;
-      HR_ASSIGN_OR_RETURN(StreamMixture mixture, ReadMixture(*log, kept, newest, deadline));
-      HR_RETURN_IF_ERROR(recipe_.empty() ? Set(mixture) : Add(mixture, *log, console, deadline));
+      HR_ASSIGN_OR_RETURN(StreamMixture mixture, ReadMixtureToReplace(*log, kept, newest, deadline));
+      const MixSchedule before = mixture.mix;
+      HR_RETURN_IF_ERROR(recipe_.empty() ? Set(mixture) : Add(mixture, kept, *log, console, deadline));
       Result<uint64_t> first = CommitMixture(*log, mixture, deadline);
       if (first.code() == Code::kConflict && !log->known()->manifest.finished) continue;  // another decision came first
       HR_RETURN_IF_ERROR(first.status());
       const uint64_t holds = std::max(*first, from_.value_or(0));
+      const std::map<uint64_t, Weights> discarded = Discarded(before, mixture.mix, holds);
       if (console.json()) {
+        nlohmann::json gone = nlohmann::json::array();
+        for (const auto& [step, weights] : discarded) gone.push_back({{"from_step", step}, {"weights", weights}});
         console.SayJson({{"mixture", log->known()->manifest.decisions},
                          {"first_step", holds},
                          {"weights", mixture.mix.At(holds)},
-                         {"sources", mixture.Names()}});
+                         {"sources", mixture.Names()},
+                         {"discarded", gone}});
       }
       console.Say(fmt::format("from step {} on:", holds));
       for (const auto& [source, weight] : mixture.mix.At(holds)) console.Say(fmt::format("  {} {:.4f}", source, weight));
+      for (const auto& [step, weights] : discarded)
+        console.Say(fmt::format("taken back: the change that was planned for step {} ({})", step, WeightsText(weights)));
       return kDone;
     }
   }
@@ -96,16 +139,27 @@ class MixCommand final : public Command {
   Status Set(StreamMixture& mixture) const {
     const std::vector<std::string> names = mixture.Names();
     for (const auto& [source, weight] : weights_) {
-      if (std::ranges::find(names, source) == names.end()) {
-        std::string there;
-        for (const std::string& known : names) there += (there.empty() ? "" : ", ") + known;
-        return Status(Code::kInvalidArgument,
-                      fmt::format("the stream has no source {}; it has {}. A new one is added by --recipe", source, there));
-      }
+      if (std::ranges::find(names, source) == names.end())
+        return Status(
+            Code::kInvalidArgument,
+            fmt::format("the stream has no source {}; it has {}. A new one is added by --recipe", source, Listed(names)));
     }
-    std::map<std::string, double> weights = weights_;
-    for (const std::string& known : names) weights.try_emplace(known, 0.0);
+    std::vector<std::string> missing;
+    for (const std::string& known : names) {
+      if (!weights_.contains(known)) missing.push_back(known);
+    }
+    if (!missing.empty())
+      return Status(Code::kInvalidArgument,
+                    fmt::format("--set names all sources of the stream, and {} is missing; {}=0 leaves {} out", Listed(missing),
+                                missing.front(), missing.front()));
+    Weights weights = weights_;
     if (from_) {
+      if (mixture.mix.weights.empty())
+        return Status(
+            Code::kInvalidArgument,
+            fmt::format("nothing can be drawn by the weights of mixture {}, which the stream has now: say without --from "
+                        "which ones hold instead of them",
+                        mixture.number));
       std::erase_if(mixture.mix.weights, [&](const auto& entry) { return entry.first > *from_; });
       mixture.mix.weights[*from_] = std::move(weights);
     } else {
@@ -115,8 +169,11 @@ class MixCommand final : public Command {
     return {};
   }
 
-  Status Add(StreamMixture& mixture, StreamLog& log, const Console& console, const Deadline& deadline) const {
-    HR_ASSIGN_OR_RETURN(Recipe recipe, ReadRecipe(recipe_, console));
+  Status Add(StreamMixture& mixture, const StreamRecipe& kept, StreamLog& log, const Console& console,
+             const Deadline& deadline) const {
+    HR_ASSIGN_OR_RETURN(const Recipe recipe, ReadRecipe(recipe_, console));
+    HR_RETURN_IF_ERROR(CompareWords(recipe, kept, log, deadline));
+    std::unique_ptr<LoadedRecipe> lake;  // tokenizers and Python code, only where rows are to be looked at
     Progress progress;
     LakeOptions options;
     options.python = PythonForWorkers();
@@ -133,10 +190,10 @@ class MixCommand final : public Command {
                                     spec.name, recipe.name));
         continue;
       }
-      // Strands and window are the stream's, whatever the recipe says by now.
-      Recipe like = recipe;
-      like.strands = log.info().strands;
-      HR_ASSIGN_OR_RETURN(StreamSource source, TakeInventory(like, spec, recipe.sources.size(), options, log.store(), deadline));
+      if (lake == nullptr) {
+        HR_ASSIGN_OR_RETURN(lake, LoadedRecipe::Make(recipe, options));
+      }
+      HR_ASSIGN_OR_RETURN(StreamSource source, TakeNewSource(*lake, spec, kept, log, options, deadline));
       mixture.sources.push_back(std::move(source));
     }
     mixture.mix = recipe.mix;
@@ -147,7 +204,7 @@ class MixCommand final : public Command {
   }
 
   std::string uri_, recipe_;
-  std::map<std::string, double> weights_;
+  Weights weights_;
   std::optional<uint64_t> from_;
 };
 
