@@ -67,12 +67,16 @@ class StrandWriter {
 
   // The name that the next chunk will have; for objects that go with it and must be there first.
   const ChunkName& Reserve();
+  // That name will not be used: what was made for it is not made again as it was.
+  void Release() { reserved_.reset(); }
 
   // The chunk that the last `Append` or `Finish` made, whatever became of it.
   const ChunkName& attempted() const { return attempted_; }
 
   // Before a block is made a second time: whatever was posted of the first try can never be carried from here on.
   Status Rebuild(const Deadline& deadline);
+  // Whether that is needed: something was posted, and nobody has said what became of it.
+  bool undecided() const { return undecided_; }
 
  private:
   StrandWriter(std::shared_ptr<StreamLog> log, uint16_t strand) : log_(std::move(log)), strand_(strand) {}

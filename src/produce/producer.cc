@@ -119,7 +119,8 @@ std::optional<uint16_t> Producer::Choose() {
   const Instant now = clock_.Now();
   std::optional<uint16_t> chosen;
   for (auto& [strand, held] : held_) {
-    if (held.busy || now < held.not_before) continue;
+    if (held.busy) continue;
+    if (const auto trouble = troubles_.find(strand); trouble != troubles_.end() && now < trouble->second.not_before) continue;
     if (!chosen || held.next_block < held_.at(*chosen).next_block) chosen = strand;
   }
   if (!chosen) return std::nullopt;
@@ -166,6 +167,27 @@ void Producer::Note(const StrandLine::Made& made) {
   metrics.spread.Set(made.spread);
 }
 
+void Producer::Suffer(uint16_t strand, const Status& why) {
+  Trouble& trouble = troubles_[strand];
+  ++trouble.failures;
+  const bool conflict = why.code() == Code::kConflict;
+  if (!Passing(why.code()) || (conflict && ++trouble.conflicts > kMostConflicts)) {
+    if (failure_.ok()) failure_ = why;
+    stopping_ = true;
+    return;
+  }
+  // A block that lost a race is made anew at once, and that is nothing to speak of.
+  if (conflict && trouble.failures == 1) return;
+  HR_LOG(kWarning, "a strand cannot go on; trying again", {"strand", strand}, {"tries", trouble.failures},
+         {"why", why.message()});
+  const Duration pause = std::chrono::milliseconds(100) * (1 << std::min(trouble.failures, 9));
+  // Somebody makes room, and looks whether it helped.
+  const Duration longest =
+      why.code() == Code::kFull ? std::max<Duration>(options_.take_over_after / 5, kTick) : std::chrono::seconds(30);
+  if (why.code() == Code::kFull) report_.waiting = "space";
+  trouble.not_before = Later(clock_.Now(), std::min(pause, longest));
+}
+
 void Producer::Work(const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -180,18 +202,11 @@ void Producer::Work(const Deadline& deadline) {
     StrandLine& line = *held.line;
     lock.unlock();
     Result<StrandLine::Made> made = line.MakeBlock(deadline);
-    Status recovered;
-    if (!made.ok() && Passing(made.code())) {
-      if (made.code() != Code::kConflict)
-        HR_LOG(kWarning, "a block could not be committed; trying again", {"strand", *strand}, {"why", made.status().message()});
-      // With no room there is nothing to be written anew, and a bump would need room too.
-      if (made.code() != Code::kFull) recovered = line.Recover(deadline);
-    }
     lock.lock();
     --making_;
     held.busy = false;
     if (made.ok()) {
-      held.failures = 0;
+      troubles_.erase(*strand);
       if (made->ended) {
         ended_.insert(*strand);
         held_.erase(*strand);
@@ -201,19 +216,10 @@ void Producer::Work(const Deadline& deadline) {
       }
     } else if (made.code() == Code::kCancelled) {
       break;
-    } else if (made.code() == Code::kFenced || recovered.code() == Code::kFenced) {
+    } else if (made.code() == Code::kFenced) {
       held_.erase(*strand);  // its new owner goes on
-    } else if (!Passing(made.code()) || (made.code() == Code::kConflict && ++held.failures > kMostConflicts)) {
-      if (failure_.ok()) failure_ = made.status();
-      stopping_ = true;
     } else {
-      if (made.code() == Code::kFull) report_.waiting = "space";
-      if (made.code() != Code::kConflict) ++held.failures;
-      const auto pause =
-          std::min<Duration>(std::chrono::seconds(30), std::chrono::milliseconds(100) * (1 << std::min(held.failures, 9)));
-      held.not_before = made.code() == Code::kConflict ? Instant{} : Later(clock_.Now(), pause);
-      // Whatever could not be brought back is begun anew, by us or by another.
-      if (!recovered.ok() || made.code() == Code::kFull) held_.erase(*strand);
+      Suffer(*strand, made.status());
     }
     changed_.notify_all();
   }
@@ -272,8 +278,11 @@ std::vector<uint16_t> Producer::Wanted(const Manifest& manifest, size_t* share) 
 Status Producer::TakeStrand(uint16_t strand, const Deadline& deadline) {
   Result<std::unique_ptr<StrandLine>> line = StrandLine::Take(lake_, strand, deadline);
   if (!line.ok()) {
-    if (line.code() == Code::kFenced || Passing(line.code())) return {};
-    return line.status();
+    if (line.code() == Code::kFenced) return {};
+    if (line.code() == Code::kCancelled) return line.status();
+    std::lock_guard lock(mutex_);
+    Suffer(strand, line.status());
+    return {};
   }
   std::lock_guard lock(mutex_);
   if ((*line)->ended()) {
@@ -298,19 +307,24 @@ Instant Producer::NextFinish(Instant now) {
 }
 
 Status Producer::TryFinish(const Deadline& deadline) {
-  Result<std::unique_ptr<StrandLine>> line = StrandLine::Take(lake_, 0, deadline);
-  Status done = line.ok() ? Status() : line.status();
-  if (line.ok()) {
-    Result<StrandLine::Made> made = (*line)->Finish(deadline);
-    done = made.status();
-    if (made.ok() && made->steps > 0) {
-      std::lock_guard lock(mutex_);
-      Note(*made);
+  const Status done = [&]() -> Status {
+    if (!finisher_) {
+      HR_ASSIGN_OR_RETURN(finisher_, StrandLine::Take(lake_, 0, deadline));
     }
+    HR_ASSIGN_OR_RETURN(const StrandLine::Made made, finisher_->Finish(deadline));
+    std::lock_guard lock(mutex_);
+    if (made.steps > 0) Note(made);
+    return {};
+  }();
+  if (done.code() == Code::kFenced) {  // another finisher is at it
+    finisher_.reset();
+    return {};
   }
-  // Another finisher was quicker, or is at it.
-  if (done.code() == Code::kFenced || Passing(done.code())) return {};
-  return done;
+  if (!Passing(done.code())) return done;
+  if (lake_.log()->known()->manifest.finished) return {};  // another was quicker
+  if (done.code() == Code::kConflict && ++finish_conflicts_ > kMostConflicts) return done;
+  HR_LOG(kWarning, "the stream cannot be sealed; trying again", {"why", done.message()});
+  return {};
 }
 
 Status Producer::Govern(const Deadline& deadline) {
@@ -354,7 +368,11 @@ Status Producer::Govern(const Deadline& deadline) {
       --held;
       if (!held->second.busy) held = held_.erase(held);
     }
-    std::erase_if(wanted, [&](uint16_t strand) { return held_.contains(strand) || ended_.contains(strand); });
+    std::erase_if(wanted, [&](uint16_t strand) {
+      const auto trouble = troubles_.find(strand);
+      return held_.contains(strand) || ended_.contains(strand) ||
+             (trouble != troubles_.end() && clock_.Now() < trouble->second.not_before);
+    });
     have = held_.size();
   }
   for (uint16_t strand : wanted) {
@@ -464,6 +482,7 @@ Result<ProducerReport> Producer::Run(std::stop_token stop, const std::function<v
   {
     std::lock_guard lock(mutex_);
     held_.clear();
+    finisher_.reset();
     if (failure.ok() && !failure_.ok() && failure_.code() != Code::kCancelled) failure = failure_;
   }
   nlohmann::json status = {{"owner", OwnerText(lake_.log()->owner())}, {"strands", nlohmann::json::array()}, {"left", true}};

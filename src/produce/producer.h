@@ -68,14 +68,20 @@ class Producer {
     std::unique_ptr<StrandLine> line;  // nothing while a thread works with it
     bool busy = false;
     uint64_t next_block = 0;
+  };
+  // Of a strand that could not be taken, or whose block could not be made. Outlives `Held`: who lets go of a strand and takes it again has not begun anew.
+  struct Trouble {
+    int failures = 0;  // since its last block
+    int conflicts = 0;  // of those
     Instant not_before{};
-    int failures = 0;
   };
 
   // One look at everything: takes and gives back strands, finishes the stream, tells others.
   Status Govern(const Deadline& deadline);
   std::vector<uint16_t> Wanted(const Manifest& manifest, size_t* share);
   Status TakeStrand(uint16_t strand, const Deadline& deadline);
+  // Notes that something of the strand failed: when to try again; or that there is no point in it, and the producer ends. With `mutex_`.
+  void Suffer(uint16_t strand, const Status& why);
   void Work(const Deadline& deadline);
   std::optional<uint16_t> Choose();
   void Note(const StrandLine::Made& made);
@@ -99,7 +105,10 @@ class Producer {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<uint16_t, Held> held_;
+  std::map<uint16_t, Trouble> troubles_;
   std::set<uint16_t> ended_;
+  std::unique_ptr<StrandLine> finisher_;  // kept from one try to the next, so that a try costs no epoch
+  int finish_conflicts_ = 0;
   uint32_t making_ = 0;
   uint32_t most_making_ = 1;
   bool stopping_ = false;

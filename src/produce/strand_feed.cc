@@ -1,7 +1,6 @@
 #include "produce/strand_feed.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -35,12 +34,55 @@ double StrandFeed::Epochs(size_t source) const {
   return 1;
 }
 
+const EpochCut* StrandFeed::CutOf(size_t source) {
+  Cursor& cursor = cursors_[source];
+  const double left = Epochs(source) - cursor.at.epoch;
+  if (left <= 0 || left >= 1) return nullptr;
+  if (!cursor.cut) cursor.cut = sources_.loader(source).Cut(strand_, cursor.at.epoch, left);
+  return &*cursor.cut;
+}
+
+bool StrandFeed::HadItsEpochs(size_t source) {
+  const Cursor& cursor = cursors_[source];
+  if (cursor.ended || cursor.at.epoch >= Epochs(source)) return true;
+  const EpochCut* cut = CutOf(source);
+  if (cut == nullptr || cursor.at.group != cut->group) return cut != nullptr && cursor.at.group > cut->group;
+  // Its size is one of rows only where those were counted; where they were not, the group is drawn to its end.
+  return static_cast<double>(cursor.seen + cursor.at.index) >= cut->fraction * static_cast<double>(cut->size);
+}
+
 // A repeated source goes on until every source has had its epochs.
-bool StrandFeed::EveryoneHadTheirs() const {
+bool StrandFeed::EveryoneHadTheirs() {
   for (size_t i = 0; i < cursors_.size(); ++i) {
-    if (!cursors_[i].ended && !(cursors_[i].at.epoch >= Epochs(i))) return false;
+    if (!HadItsEpochs(i)) return false;
   }
   return true;
+}
+
+// All samples of a window, but for the group that the source's last epoch ends in: there, every piece gives its part, so that nobody needs to know how many
+// rows transforms and holdouts leave.
+uint32_t StrandFeed::Most(size_t source, const OpenWindow& window) {
+  const Cursor& cursor = cursors_[source];
+  const std::vector<uint32_t>& order = window.window->order;
+  const auto all = static_cast<uint32_t>(order.size());
+  if (sources_.spec(source).at_end == AtEnd::kRepeat) return all;
+  const EpochCut* cut = CutOf(source);
+  if (cut == nullptr || cursor.at.group != cut->group) return all;
+  // Strands round at different places, so that together they are not off by more than one is.
+  const double round = (strand_ + 0.5) / std::max(1u, recipe_.strands);
+  const auto wanted = static_cast<uint64_t>(cut->fraction * static_cast<double>(cursor.seen + all) + round);
+  auto most = static_cast<uint32_t>(std::min<uint64_t>(all, wanted - std::min(wanted, cursor.drawn)));
+  // Rows of a group stay together.
+  const auto group_of = [&](uint32_t index) {
+    const uint32_t row = order[index];
+    const auto part = static_cast<size_t>(std::ranges::upper_bound(window.first, row) - window.first.begin() - 1);
+    const OpenPart& open = *window.parts[part];
+    const int64_t at = row - window.first[part];
+    return std::pair(static_cast<int64_t>(open.file->Number(at)),
+                     static_cast<int64_t>(open.row->Number(at)) / recipe_.group_size);
+  };
+  while (recipe_.group_size > 1 && most > 0 && most < all && group_of(most) == group_of(most - 1)) ++most;
+  return most;
 }
 
 Result<std::shared_ptr<const OpenWindow>> StrandFeed::Open(size_t source, const Position& at) {
@@ -120,18 +162,18 @@ Result<bool> StrandFeed::Next(uint16_t source, SampleInfo& sample) {
   while (!cursor.ended) {
     const uint32_t groups = loader.Groups(strand_, cursor.at.epoch);
     const double left = Epochs(source) - cursor.at.epoch;
-    const bool over = repeated ? left <= 0 && EveryoneHadTheirs() : left <= 0;
+    const bool over = repeated ? left < 1 && EveryoneHadTheirs() : left <= 0;
     if (groups == 0 || over) {
       cursor.ended = true;
       break;
     }
-    // A part of an epoch is a part of its groups.
-    const double share = repeated ? 1 : std::min(1.0, left);
-    if (cursor.at.group >= static_cast<uint32_t>(std::ceil(share * groups))) {
+    const EpochCut* cut = repeated ? nullptr : CutOf(source);
+    if (cursor.at.group >= (cut ? cut->group + (cut->fraction > 0 ? 1 : 0) : groups)) {
       if (!cursor.anything) cursor.ended = true;  // nothing of it can be used: another round would not end
       cursor.at = {cursor.at.epoch + 1, 0, 0, 0};
       cursor.anything = false;
       cursor.skipped = 0;
+      cursor.cut.reset();
       continue;
     }
     if (cursor.window == nullptr) {
@@ -151,23 +193,28 @@ Result<bool> StrandFeed::Next(uint16_t source, SampleInfo& sample) {
         skipped_[source] += opened->window->skipped;
       }
       cursor.window = std::move(opened);
+      cursor.most = Most(source, *cursor.window);
     }
     const Window& window = *cursor.window->window;
-    if (cursor.at.index < window.order.size()) {
+    if (cursor.at.index < cursor.most) {
       const SampleRef ref{source, cursor.at};
       Hold(ref, *cursor.window, sample);
       cursor.anything = true;
       ++cursor.at.index;
-      if (cursor.at.index == (window.order.size() + 1) / 2) {
+      if (cursor.at.index == (cursor.most + 1) / 2) {
         Position ahead = cursor.at;
         ahead = window.last_of_group ? Position{ahead.epoch, ahead.group + 1, 0, 0}
                                      : Position{ahead.epoch, ahead.group, ahead.piece + 1, 0};
-        if (ahead.group < groups) sources_.loader(source).Prefetch(strand_, ahead);
+        if (ahead.group < groups && (!cut || ahead.group <= cut->group)) sources_.loader(source).Prefetch(strand_, ahead);
       }
       if (sources_.Tight()) HR_RETURN_IF_ERROR(Shrink());
       return true;
     }
     through_.push_back({source, {cursor.at.epoch, cursor.at.group, cursor.at.piece, 0}});
+    const EpochCut* ends = CutOf(source);
+    const bool counts = ends != nullptr && cursor.at.group == ends->group && !window.last_of_group;
+    cursor.seen = counts ? cursor.seen + window.order.size() : 0;
+    cursor.drawn = counts ? cursor.drawn + cursor.most : 0;
     cursor.at = window.last_of_group ? Position{cursor.at.epoch, cursor.at.group + 1, 0, 0}
                                      : Position{cursor.at.epoch, cursor.at.group, cursor.at.piece + 1, 0};
     cursor.skipped += window.skipped;
@@ -272,7 +319,10 @@ void StrandFeed::CloseWindows() {
 
 Json StrandFeed::State() const {
   Json positions = Json::array();
-  for (const Cursor& cursor : cursors_) positions.push_back({ToJson(cursor.at), cursor.ended, cursor.anything, cursor.skipped});
+  for (const Cursor& cursor : cursors_) {
+    positions.push_back({ToJson(cursor.at), cursor.ended, cursor.anything, cursor.skipped});
+    if (cursor.seen > 0) positions.back().insert(positions.back().end(), {cursor.seen, cursor.drawn});
+  }
   Json carried = Json::array();
   for (const auto& [ref, held] : held_) carried.push_back({ref.source, ToJson(ref.position), Checksum(held)});
   return {{"sources", positions}, {"carried", carried}};
@@ -292,6 +342,10 @@ Status StrandFeed::Restore(const Json& state) {
       cursor.ended = entry.at(1).get<bool>();
       cursor.anything = entry.at(2).get<bool>();
       if (entry.size() > 3) cursor.skipped = entry.at(3).get<uint64_t>();
+      if (entry.size() > 5) {
+        cursor.seen = entry.at(4).get<uint64_t>();
+        cursor.drawn = entry.at(5).get<uint64_t>();
+      }
       cursors_.push_back(std::move(cursor));
     }
     for (const Json& entry : state.at("carried"))

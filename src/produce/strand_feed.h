@@ -74,11 +74,18 @@ class StrandFeed final : public SampleFeed {
     bool ended = false;
     bool anything = false;  // in this epoch
     uint64_t skipped = 0;  // bad rows of this epoch, in the windows before this one: who takes over counts on from there
+    // Of the group that the last, partial epoch ends in: rows of its pieces before this one, and how many of them were drawn.
+    uint64_t seen = 0, drawn = 0;
     std::shared_ptr<const OpenWindow> window;
+    uint32_t most = 0;  // how many samples of the window are drawn
+    std::optional<EpochCut> cut;  // of the last epoch, if that is a partial one
   };
   double Epochs(size_t source) const;  // how many it has; infinite if it is repeated for ever
-  bool EveryoneHadTheirs() const;
-  Status Advance(size_t source);
+  // Where the source's epochs end, if they end inside of the one that it is in.
+  const EpochCut* CutOf(size_t source);
+  bool HadItsEpochs(size_t source);
+  bool EveryoneHadTheirs();
+  uint32_t Most(size_t source, const OpenWindow& window);
   Result<std::shared_ptr<const OpenWindow>> Open(size_t source, const Position& at);
   Result<std::shared_ptr<const OpenPart>> OpenRows(size_t source, std::shared_ptr<arrow::RecordBatch> batch,
                                                    std::shared_ptr<const void> counted) const;

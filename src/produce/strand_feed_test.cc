@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -67,6 +69,50 @@ TEST_F(StrandFeedTest, WhoTakesOverGoesOnWhereItWas) {
     state = nlohmann::json::parse(feed.State().dump());
   }
   EXPECT_EQ(seen, undisturbed);
+}
+
+// One window holds everything here, so that a part of an epoch ends inside of it.
+TEST_F(StrandFeedTest, APartOfAnEpochIsCutByRows) {
+  for (const double epochs : {0.5, 1.0, 1.25, 2.5}) {
+    for (const char* window : {"100000", "20"}) {
+      for (const char* group : {"", "group: {size: 3}\n"}) {
+        store_ = std::make_shared<MemoryStore>();
+        SCOPED_TRACE(Cat(epochs, " epochs, a window of ", window, " ", group));
+        std::unique_ptr<LakeStream> lake = Open(Cat("pack: {length: 16}\nstep: {sequences: 4}\nuntil: {epochs: ", epochs, "}\n",
+                                                    group, "shuffle: {window: ", window, "}\n"));
+        std::map<int64_t, int> times;
+        size_t all = 0;
+        for (uint16_t strand = 0; strand < 3; ++strand) {
+          std::vector<int64_t> rows[2];
+          for (bool anew : {false, true}) {  // each sample by a feed of its own
+            auto feed = std::make_unique<StrandFeed>(Feed(*lake, strand));
+            while (true) {
+              Result<std::optional<SampleInfo>> sample = feed->Next(0);
+              ASSERT_TRUE(sample.ok()) << sample.status().ToString();
+              if (!*sample) break;
+              rows[anew].push_back(RowOf(*feed, (*sample)->ref));
+              if (!anew) continue;
+              const nlohmann::json state = nlohmann::json::parse(feed->State().dump());
+              feed = std::make_unique<StrandFeed>(Feed(*lake, strand));
+              ASSERT_TRUE(feed->Restore(state).ok());
+            }
+          }
+          EXPECT_EQ(rows[0], rows[1]);
+          for (int64_t row : rows[0]) ++times[row];
+          all += rows[0].size();
+        }
+        const double wanted = epochs * kDocuments;
+        EXPECT_NEAR(static_cast<double>(all), wanted, *group ? 3 * 3 : 3) << "a row, or a group of them, for each strand";
+        for (int64_t row = 0; row < kDocuments; ++row) {
+          EXPECT_GE(times[row], static_cast<int>(epochs));
+          EXPECT_LE(times[row], static_cast<int>(std::ceil(epochs)));
+          if (*group) {
+            EXPECT_EQ(times[row], times[row - row % 3]) << "a group stays together";
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_F(StrandFeedTest, ACarriedSampleThatIsAnotherOneNowIsNamed) {

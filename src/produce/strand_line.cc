@@ -49,13 +49,10 @@ Result<Place> Resume(LakeStream& lake, uint16_t strand, const std::optional<Byte
 Result<std::unique_ptr<StrandLine>> StrandLine::Take(LakeStream& lake, uint16_t strand, const Deadline& deadline) {
   std::unique_ptr<StrandLine> line(new StrandLine(lake));
   HR_ASSIGN_OR_RETURN(line->writer_, StrandWriter::Take(lake.log(), strand, deadline));
-  HR_RETURN_IF_ERROR(line->Restore(deadline));
   return line;
 }
 
 Status StrandLine::Restore(const Deadline& deadline) {
-  feed_.reset();
-  planner_.reset();
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, lake_.Mixture(writer_->next().mixture, deadline));
   HR_ASSIGN_OR_RETURN(Place at, Resume(lake_, strand(), writer_->state(), *mixture, deadline));
   feed_ = std::move(at.feed);
@@ -64,9 +61,11 @@ Status StrandLine::Restore(const Deadline& deadline) {
   return {};
 }
 
-Status StrandLine::Recover(const Deadline& deadline) {
+Status StrandLine::Settle(const Deadline& deadline) {
+  if (!ending_ && !writer_->undecided()) return {};
   HR_RETURN_IF_ERROR(writer_->Rebuild(deadline));
-  return Restore(deadline);
+  ending_ = false;
+  return {};
 }
 
 void StrandLine::Made::Add(const StepPlan& plan) {
@@ -100,12 +99,34 @@ Status StrandLine::PutLineage(const std::vector<LineageRow>& rows, const StreamM
 }
 
 Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
+  Result<Made> made = TryBlock(deadline);
+  if (!made.ok()) {
+    feed_.reset();
+    planner_.reset();
+    writer_->Release();
+  }
+  return made;
+}
+
+Result<StrandLine::Made> StrandLine::TryBlock(const Deadline& deadline) {
   Made made;
+  HR_RETURN_IF_ERROR(Settle(deadline));
+  if (writer_->ended()) {
+    made.ended = true;
+    return made;
+  }
+  if (!feed_) HR_RETURN_IF_ERROR(Restore(deadline));
+  const auto end = [&]() -> Status {
+    ending_ = true;
+    HR_RETURN_IF_ERROR(writer_->End(deadline));
+    ending_ = false;
+    made.ended = true;
+    return {};
+  };
   const StrandWriter::Turn turn = writer_->next();
   const StreamInfo& info = lake_.log()->info();
   if ((lake_.kept().blocks != 0 && turn.block >= lake_.kept().blocks) || drawn_ >= TokensOf(lake_, strand())) {
-    HR_RETURN_IF_ERROR(writer_->End(deadline));
-    made.ended = true;
+    HR_RETURN_IF_ERROR(end());
     return made;
   }
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, lake_.Mixture(turn.mixture, deadline));
@@ -123,8 +144,7 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
     HR_ASSIGN_OR_RETURN(std::optional<StepPlan> plan, planner_->Next(first + i, mixture->mix));
     if (!plan) {
       // What is left is not a whole block: the finisher takes it, from the footer of the last chunk.
-      HR_RETURN_IF_ERROR(writer_->End(deadline));
-      made.ended = true;
+      HR_RETURN_IF_ERROR(end());
       return made;
     }
     const auto find = [&](const Sequence&, const SampleRef& ref) -> const HeldSample& { return feed_->Find(ref); };
@@ -145,12 +165,20 @@ Result<StrandLine::Made> StrandLine::MakeBlock(const Deadline& deadline) {
 }
 
 Result<StrandLine::Made> StrandLine::Finish(const Deadline& deadline) {
+  Result<Made> made = TryFinish(deadline);
+  if (!made.ok()) writer_->Release();
+  return made;
+}
+
+Result<StrandLine::Made> StrandLine::TryFinish(const Deadline& deadline) {
   const StreamInfo& info = lake_.log()->info();
   const Recipe& recipe = lake_.recipe();
   Made made;
   made.ended = true;
   HR_ASSIGN_OR_RETURN(StreamLog::StatePtr state, lake_.log()->Refresh(deadline));
   if (state->manifest.finished) return made;
+  HR_RETURN_IF_ERROR(Settle(deadline));
+  state = lake_.log()->known();
   HR_ASSIGN_OR_RETURN(std::shared_ptr<const StreamMixture> mixture, lake_.Mixture(writer_->next().mixture, deadline));
 
   ChunkBuilder chunk(info, {});

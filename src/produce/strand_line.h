@@ -19,7 +19,7 @@ namespace headrace {
 
 class StrandLine {
  public:
-  // Takes the strand, from whoever has it.
+  // Takes the strand, from whoever has it. Reads nothing of the lake: that is the first block's.
   static Result<std::unique_ptr<StrandLine>> Take(LakeStream& lake, uint16_t strand, const Deadline& deadline);
 
   uint16_t strand() const { return writer_->strand(); }
@@ -39,22 +39,26 @@ class StrandLine {
     void Add(const StepPlan& plan);
     void AddSkipped(const std::vector<uint64_t>& more);
   };
-  // kFenced: another process has the strand now. Anything else but kCancelled may be tried again: `Recover` first.
+  // kFenced: another process has the strand now. Anything else but kCancelled may be tried again, and begins at what is committed then. A try commits
+  // nothing beside its block, unless the try before it had something in the air: then the strand gets a new epoch first.
   Result<Made> MakeBlock(const Deadline& deadline);
-  // After a failure: goes back to what is committed.
-  Status Recover(const Deadline& deadline);
 
-  // Packs what all ended strands have left into the last steps and seals the stream. kInvalidArgument if it has not a single one.
+  // Packs what all ended strands have left into the last steps and seals the stream. kInvalidArgument if it has not a single one. May be tried again.
   Result<Made> Finish(const Deadline& deadline);
 
  private:
   explicit StrandLine(LakeStream& lake) : lake_(lake) {}
+  // Goes back to what is committed, if the try before failed.
+  Status Settle(const Deadline& deadline);
   Status Restore(const Deadline& deadline);
+  Result<Made> TryBlock(const Deadline& deadline);
+  Result<Made> TryFinish(const Deadline& deadline);
   Status PutLineage(const std::vector<LineageRow>& rows, const StreamMixture& mixture, const Deadline& deadline);
 
   LakeStream& lake_;
   std::unique_ptr<StrandWriter> writer_;
-  std::unique_ptr<StrandFeed> feed_;
+  bool ending_ = false;  // END was posted, and nobody has said what became of it
+  std::unique_ptr<StrandFeed> feed_;  // none before the first block, and after a failure
   std::unique_ptr<Planner> planner_;
   uint64_t drawn_ = 0;  // tokens of all its blocks
 };

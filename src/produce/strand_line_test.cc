@@ -68,6 +68,32 @@ TEST_F(StrandLineTest, BlocksAreTheSameWhoeverMakesThem) {
   EXPECT_EQ(AllCells(*disturbed), expected);
 }
 
+TEST_F(StrandLineTest, AFileThatChangedIsNoLostRaceAndCostsNoEpochs) {
+  const std::string more = "pack: {length: 8}\nstep: {sequences: 2}\n";
+  std::unique_ptr<LakeStream> lake = Open(more), other = Open(more);
+  {
+    Result<std::unique_ptr<StrandLine>> line = StrandLine::Take(*lake, 1, Deadline());
+    ASSERT_TRUE(line.ok());
+    ASSERT_TRUE((*line)->MakeBlock(Deadline()).ok());
+  }
+  Result<std::unique_ptr<StrandLine>> line = StrandLine::Take(*other, 1, Deadline());
+  ASSERT_TRUE(line.ok()) << line.status().ToString();
+  const uint32_t epoch = other->log()->known()->manifest.strands[1].epoch;
+  const std::filesystem::path file = folder_ / "a.jsonl", away = folder_ / "away";
+  std::filesystem::rename(file, away);
+  for (int i = 0; i < 3; ++i) {
+    Result<StrandLine::Made> made = (*line)->MakeBlock(Deadline());
+    EXPECT_EQ(made.code(), Code::kCorrupt) << made.status().ToString();
+    EXPECT_THAT(made.status().message(), ::testing::HasSubstr("a.jsonl has changed"));
+  }
+  ASSERT_TRUE(other->log()->Refresh(Deadline()).ok());
+  EXPECT_EQ(other->log()->known()->manifest.strands[1].epoch, epoch);
+  std::filesystem::rename(away, file);
+  Result<StrandLine::Made> made = (*line)->MakeBlock(Deadline());
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  EXPECT_GT(made->steps, 0u);
+}
+
 TEST_F(StrandLineTest, TheOldOwnerOfAStrandIsFenced) {
   std::unique_ptr<LakeStream> lake = Open(), other = Open();
   Result<std::unique_ptr<StrandLine>> old_line = StrandLine::Take(*lake, 1, Deadline());

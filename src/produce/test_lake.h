@@ -41,7 +41,8 @@ class LakeTest : public ::testing::Test {
 
   // `more`: further lines of the recipe.
   std::unique_ptr<LakeStream> Open(const std::string& more = "pack: {length: 16}\nstep: {sequences: 4}\n") {
-    const std::string text = Cat("seed: 3\nlanes: 2\nstrands: 3\nkeep: [id]\nshuffle: {window: 30}\nchunk: {lane_bytes: 100B}\n",
+    const std::string text = Cat("seed: 3\nlanes: 2\nstrands: 3\nkeep: [id]\nchunk: {lane_bytes: 100B}\n",
+                                 more.find("shuffle:") == std::string::npos ? "shuffle: {window: 30}\n" : "",
                                  "drop_last: false\nsources:\n  docs: {format: jsonl, files: \"*.jsonl\"}\n", more);
     Result<Recipe> recipe = Recipe::FromYaml(text, "test.yaml", folder_.string());
     EXPECT_TRUE(recipe.ok()) << recipe.status().ToString();

@@ -250,8 +250,8 @@ Result<Bytes> Lake::Read(const LakeFile& file, const ByteRange& range, const Dea
     changed = Cat("its version was ", file.version, " and is ", object->version);
   }
   if (!changed.empty()) {
-    return Status(Code::kConflict, Cat(file.uri, " has changed since the inventory of its source was made: ", changed,
-                                       ". Put the old file back, or begin a new stream, which makes a new inventory"));
+    return Status(Code::kCorrupt, Cat(file.uri, " has changed since the inventory of its source was made: ", changed,
+                                      ". Put the old file back, or begin a new stream, which makes a new inventory"));
   }
   return std::move(object->bytes);
 }

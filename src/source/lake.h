@@ -50,7 +50,8 @@ class Lake {
   };
   Result<Place> Locate(const std::string& uri) const;
 
-  // Bytes of a file; exactly `range` clipped to its end. kConflict if it is not the file of the inventory any more.
+  // Bytes of a file; exactly `range` clipped to its end. kCorrupt if it is not the file of the inventory any more:
+  // another try will not mend that, as it does a lost race.
   Result<Bytes> Read(const LakeFile& file, const ByteRange& range, const Deadline& deadline) const;
   // A file beside the ones of the patterns, such as an index; nothing if it is not there.
   Result<std::optional<LakeFile>> Look(const std::string& uri, const Deadline& deadline) const;

@@ -48,6 +48,26 @@ std::vector<uint32_t> PlacesOfGroup(uint32_t granules, uint32_t strands, uint16_
   return places;
 }
 
+EpochCut CutOfStrand(const std::vector<uint64_t>& sizes, const std::vector<uint32_t>& order, uint32_t strands, uint16_t strand,
+                     uint32_t granules_per_group, double share) {
+  uint64_t before = 0, mine = 0;  // of the strands before it, and its own
+  for (uint32_t place = 0; place < order.size(); ++place) {
+    if (place % strands < strand) before += sizes[order[place]];
+    if (place % strands == strand) mine += sizes[order[place]];
+  }
+  const auto part = [&](uint64_t size) { return static_cast<uint64_t>(std::llround(share * static_cast<double>(size))); };
+  uint64_t left = part(before + mine) - part(before);
+  const auto granules = static_cast<uint32_t>(order.size());
+  const uint32_t groups = GroupsOfStrand(granules, strands, strand, granules_per_group);
+  for (uint32_t group = 0; group < groups; ++group) {
+    uint64_t size = 0;
+    for (uint32_t place : PlacesOfGroup(granules, strands, strand, granules_per_group, group)) size += sizes[order[place]];
+    if (left < size) return {group, static_cast<double>(left) / static_cast<double>(size), size};
+    left -= size;
+  }
+  return {groups, 0, 0};
+}
+
 uint64_t PieceSeed(const OrderSeed& seed, uint32_t epoch, uint32_t first_granule, uint32_t piece) {
   return Random(seed.seed).Fork(Cat("source/", seed.source, "/piece/", epoch, "/", first_granule, "/", piece)).Next();
 }

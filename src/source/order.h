@@ -26,6 +26,16 @@ uint32_t GroupsOfStrand(uint32_t granules, uint32_t strands, uint16_t strand, ui
 std::vector<uint32_t> PlacesOfGroup(uint32_t granules, uint32_t strands, uint16_t strand, uint32_t granules_per_group,
                                     uint32_t group);
 
+// Where a part of an epoch ends for a strand: before group `group`, or inside of it, after `fraction` of its rows.
+struct EpochCut {
+  uint32_t group = 0;
+  double fraction = 0;
+  uint64_t size = 0;  // of that group, in the unit of `sizes`
+};
+// `sizes` are those of the granules, `order` is GranuleOrder's. The strands' parts sum to `share` (0 to 1) of everything, rounded once.
+EpochCut CutOfStrand(const std::vector<uint64_t>& sizes, const std::vector<uint32_t>& order, uint32_t strands, uint16_t strand,
+                     uint32_t granules_per_group, double share);
+
 // A number of its own for each piece: what transforms draw from.
 uint64_t PieceSeed(const OrderSeed& seed, uint32_t epoch, uint32_t first_granule, uint32_t piece);
 // `rows` row numbers; with groups, the rows of one follow each other in their own order. `group_of`, if not empty, says for every row to which group it belongs;

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/text.h"
@@ -54,6 +55,28 @@ RC_GTEST_PROP(PlacesOfGroup, EveryGranuleIsInExactlyOneGroupOfOneStrand, ()) {
     RC_ASSERT(PlacesOfGroup(granules, strands, strand, per_group, groups).empty());
   }
   RC_ASSERT(std::ranges::all_of(seen, [](int times) { return times == 1; }));
+}
+
+RC_GTEST_PROP(CutOfStrand, StrandsTogetherHaveTheShareRoundedOnce, ()) {
+  const auto sizes = *rc::gen::container<std::vector<uint64_t>>(rc::gen::inRange<uint64_t>(1, 1000));
+  const auto strands = *rc::gen::inRange(1u, 20u);
+  const auto per_group = *rc::gen::inRange(1u, 5u);
+  const double share = *rc::gen::inRange(1, 100) / 100.0;
+  const auto count = static_cast<uint32_t>(sizes.size());
+  const std::vector<uint32_t> order = GranuleOrder({.seed = 5, .source = "s"}, 2, count);
+  double taken = 0, all = 0;
+  for (uint64_t size : sizes) all += static_cast<double>(size);
+  for (uint16_t strand = 0; strand < strands; ++strand) {
+    const EpochCut cut = CutOfStrand(sizes, order, strands, strand, per_group, share);
+    RC_ASSERT(cut.fraction >= 0 && cut.fraction < 1);
+    for (uint32_t group = 0; group <= cut.group; ++group) {
+      double size = 0;
+      for (uint32_t place : PlacesOfGroup(count, strands, strand, per_group, group))
+        size += static_cast<double>(sizes[order[place]]);
+      taken += group < cut.group ? size : cut.fraction * size;
+    }
+  }
+  RC_ASSERT(std::abs(taken - std::round(share * all)) < 1e-6);
 }
 
 RC_GTEST_PROP(PieceOrder, KeepsGroupsTogetherAndLosesNoRow, ()) {

@@ -210,6 +210,15 @@ class Loader final : public SourceLoader {
     return GroupsOfStrand(granules(), options_.strands, strand, inventory_->granules_per_group);
   }
 
+  EpochCut Cut(uint16_t strand, uint32_t epoch, double share) override {
+    std::vector<uint64_t> sizes;
+    sizes.reserve(granules());
+    // Where rows are not counted before they are read, bytes stand for them.
+    for (const Granule& granule : inventory_->granules)
+      sizes.push_back(std::max<uint64_t>(1, inventory_->exact ? granule.rows : granule.count));
+    return CutOfStrand(sizes, *EpochOrder(epoch), options_.strands, strand, inventory_->granules_per_group, share);
+  }
+
   Result<std::shared_ptr<const Window>> Load(uint16_t strand, const Position& at, const Deadline& deadline) override {
     const GroupKey key{id_, strand, at.epoch, at.group};
     if (at.group >= Groups(strand, at.epoch)) {

@@ -17,6 +17,7 @@
 
 #include "recipe/position.h"
 #include "source/inventory.h"
+#include "source/order.h"
 
 namespace headrace {
 
@@ -78,6 +79,8 @@ class SourceLoader {
 
   // How many groups the strand has in an epoch: its share of the shuffled granules. 0: the source is too small for this strand.
   virtual uint32_t Groups(uint16_t strand, uint32_t epoch) const = 0;
+  // Where `share` (0 to 1) of the epoch ends for this strand.
+  virtual EpochCut Cut(uint16_t strand, uint32_t epoch, double share) = 0;
   // The window at `at` (its index does not matter). An empty one past the end of the group is an error: ask `last_of_group`.
   virtual Result<std::shared_ptr<const Window>> Load(uint16_t strand, const Position& at, const Deadline& deadline) = 0;
   // Begins to load it in the background, if there is room.

@@ -54,15 +54,17 @@ Status StrandWriter::Bump(std::optional<uint32_t> own_epoch, const Deadline& dea
   }
   const Strand& row = state->manifest.strands[strand_];
   if (row.owner != log_->owner()) return Status(Code::kFenced, Cat("strand ", strand_, " was taken by another process"));
-  undecided_ = false;
+  undecided_ = true;  // until the state is known that goes with the new epoch
   reserved_.reset();
   epoch_ = row.epoch;
   seq_ = row.next_seq;
   block_ = row.next_block;
   link_ = row.link;
   ended_ = row.ended;
-  if (state_ && !rules.Holds(StreamRule::kResumeFromFooter)) return {};
-  HR_ASSIGN_OR_RETURN(state_, ReadState(*log_, state->manifest, strand_, deadline));
+  if (!state_ || rules.Holds(StreamRule::kResumeFromFooter)) {
+    HR_ASSIGN_OR_RETURN(state_, ReadState(*log_, state->manifest, strand_, deadline));
+  }
+  undecided_ = false;
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -241,6 +242,29 @@ def test_a_file_that_changed_is_named(headrace: Headrace, tmp_path: Path) -> Non
     refused = headrace("produce", recipe, "--stream", tmp_path / "out", *QUICK)
     assert refused.status == 1
     assert "part-001.parquet" in refused.err
+
+
+@pytest.mark.parametrize("strands", [1, 4])
+@pytest.mark.parametrize("how", ["touched", "removed", "truncated"])
+def test_a_file_that_changed_before_a_resume_is_named(headrace: Headrace, tmp_path: Path, how: str, strands: int) -> None:
+    """It is no lost race: another try does not help, and must not fill the log."""
+    write_parquet(tmp_path / "web", documents(0, 400), files=1)
+    sources = 'sources:\n  web: {format: parquet, files: "web/*.parquet"}\n'
+    recipe = write_recipe(tmp_path, f"strands: {strands}\nshuffle: {{window: 100000}}", sources)
+    stream = tmp_path / "out"
+    produce(headrace, recipe, stream, "--steps", "4")
+    file = tmp_path / "web" / "part-000.parquet"
+    if how == "touched":
+        os.utime(file, (file.stat().st_atime, file.stat().st_mtime + 10))
+    elif how == "removed":
+        file.unlink()
+    else:
+        os.truncate(file, file.stat().st_size // 2)
+    before = {path for path in stream.rglob("*") if "data" not in path.parts}
+    refused = headrace("produce", recipe, "--stream", stream, *QUICK, timeout=60)
+    assert refused.status == 1
+    assert "part-000.parquet has changed since the inventory" in refused.err
+    assert len({path for path in stream.rglob("*") if "data" not in path.parts} - before) < 10 * strands
 
 
 def test_what_is_held_out_is_never_trained_on(headrace: Headrace, tmp_path: Path) -> None:

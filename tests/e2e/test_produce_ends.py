@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from calls import Headrace
-from lakes import QUICK, SOURCES, make_lake, write_recipe
+from lakes import QUICK, SOURCES, documents, make_lake, write_parquet, write_recipe
 
 
 def test_more_steps_than_the_lake_has(headrace: Headrace, tmp_path: Path) -> None:
@@ -75,3 +75,15 @@ def test_a_lake_of_less_than_a_step(headrace: Headrace, tmp_path: Path) -> None:
     assert "drop_last: false" in done.err
     assert not list((tmp_path / "out").rglob("*")), "there is no stream that somebody would have to delete"
     assert "nothing would be made" in headrace("plan", recipe).out
+
+
+@pytest.mark.parametrize("strands", [1, 4, 16])
+@pytest.mark.parametrize("epochs", [0.5, 1, 1.25, 2.5])
+def test_a_part_of_an_epoch_is_a_part_of_its_rows(headrace: Headrace, tmp_path: Path, epochs: float, strands: int) -> None:
+    """Also where the whole lake lies in one shuffle window, as small ones do if nothing is said."""
+    write_parquet(tmp_path / "web", documents(0, 600))
+    more = f"strands: {strands}\nshuffle: {{window: 100000}}\nuntil: {{epochs: {epochs}}}"
+    recipe = write_recipe(tmp_path, more, 'sources:\n  web: {format: parquet, files: "web/*.parquet"}\n')
+    made = headrace("produce", recipe, "--stream", tmp_path / "out", "--json", *QUICK)
+    assert made.status == 0, made.err
+    assert made.json["samples"] == {"web": 600 * epochs}

@@ -525,7 +525,7 @@ def test_a_file_that_changed_since_the_inventory_is_named(tmp_path: Path) -> Non
     text = path.read_text()
     path.write_text(text.replace("doc-00050", "doc-99950"))
     message = refused(**words, inventory=saved)
-    assert message.startswith("Conflict")
+    assert message.startswith("Corrupt")
     assert str(path) in message
     path.write_text(text + "\n")
     assert "had" in refused(**words, inventory=saved)
