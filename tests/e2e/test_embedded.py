@@ -307,6 +307,19 @@ def test_files_that_changed_after_the_stream_was_made_are_told_of(
     assert "part-1.jsonl" in line
 
 
+@pytest.mark.parametrize("harm", ["touched", "removed"])
+def test_a_file_that_changed_before_the_stream_was_whole_ends_training_with_its_name(recipe: Path, harm: str) -> None:
+    subprocess.run([str(binary()), "produce", str(recipe), "--steps", "2"], check=True, capture_output=True, timeout=120)
+    victim = recipe.parent / "lake" / "part-1.jsonl"
+    if harm == "touched":
+        os.utime(victim, (1, 1))
+    else:
+        victim.unlink()
+    with pytest.raises(hr.Error, match=r"part-1\.jsonl") as raised, hr.Loader(recipe=recipe, timeout=120) as loader:
+        list(loader)
+    assert not isinstance(raised.value, hr.Stalled)
+
+
 def test_who_is_started_again_goes_on_at_once(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
