@@ -69,7 +69,7 @@ def with_workers(count: int) -> dict[str, int]:
 
 class Headrace:
     imports = ("torch", "headrace.torch")
-    settings = settings_of(window=["32MB", "64MB"])
+    settings = settings_of(window=["16MB", "32MB", "64MB"])
 
     @staticmethod
     def write(_folder: Path, samples: int, place: dict[str, str]) -> None:
