@@ -662,6 +662,7 @@ def test_a_job_that_ends_leaves_no_pin(tmp_path: Path) -> None:
 # --- The writer ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_source_is_appended_exactly_once_however_often_it_is_started(tmp_path: Path) -> None:
     uri = str(tmp_path / "s")
     for stop in (3, 3, 7, 10):

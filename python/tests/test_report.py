@@ -193,6 +193,7 @@ def test_an_outage_of_the_store_delays_and_does_not_hurt(stream: str, quick: Non
     assert said.count("reports could not be written; they are kept and tried again") == 1
 
 
+@pytest.mark.slow
 def test_closing_is_bounded_and_says_what_is_lost(stream: str, capfd: pytest.CaptureFixture[str]) -> None:
     Path(stream, "feedback").write_text("in the way")
     loader = hr.Loader(stream)

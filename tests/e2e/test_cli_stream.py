@@ -520,6 +520,7 @@ def test_interrupted_it_says_how_far_it_came(headrace: Headrace, tmp_path: Path)
     assert values_of(headrace, stream) == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["arrival", "planned"])
 def test_killed_and_started_again_every_line_is_there_once(headrace: Headrace, tmp_path: Path, order: str) -> None:
     """Several appending processes, each killed at random moments until it got through; in rounds, until enough were killed."""

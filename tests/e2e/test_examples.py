@@ -22,6 +22,7 @@ def gate(headrace: Headrace, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_gate_opens_for_a_good_store_and_no_other(headrace: Headrace, tmp_path: Path) -> None:
     folder = str(tmp_path / "a")
     for seconds in ("2", "20", "100"):  # enough to measure everything, on a slow machine too

@@ -116,12 +116,14 @@ def test_certificates_that_cannot_be_read(headrace: Headrace, endpoint: str, tmp
     assert "junk.pem" in junk.err
 
 
+@pytest.mark.slow
 def test_https_where_plain_http_is_spoken(headrace: Headrace, reference: Bucket) -> None:
     done = headrace("probe", uri(reference.endpoint.replace("http:", "https:")), env=CREDENTIALS)
     assert done.status == 1
     assert "no TLS with" in done.err
 
 
+@pytest.mark.slow
 def test_plain_http_where_https_is_spoken(headrace: Headrace, endpoint: str) -> None:
     done = headrace("probe", uri(endpoint.replace("https:", "http:")), env=CREDENTIALS)
     assert done.status == 1
